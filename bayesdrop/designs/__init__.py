@@ -40,16 +40,16 @@ Check = Callable[[Any], Any]
 
 
 def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
-    """Wrap features as a design: sparse stays sparse, streamed or on a cluster stays so, anything else is dense.
+    """Wrap features as a design; sparse, streamed and Dask features remain so, and all others become dense.
 
     Parameters
     ----------
     X : array, data frame, scipy sparse, Blocks, Dask collection or Design (n, p)
         Features; a design is returned unchanged.
     check : function, optional
-        Returns features in memory as an array or compressed rows, or raises; other features check themselves.
+        Check of features in memory, which returns an array, compressed rows or a design, or raises.
     name : str
-        Argument, for messages.
+        Name of the argument in messages.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def column_names(X: Any, name: str = "X") -> list[str] | None:
 
 
 def with_columns_in(X: Any, order: list[int] | None, name: str = "X") -> Any:
-    """Return a table in memory with its columns in another order; for None, and for other rows, change nothing.
+    """Return a table in memory with its columns in ``order``; for None, and for designs and Dask, ``X`` unchanged.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def with_columns_in(X: Any, order: list[int] | None, name: str = "X") -> Any:
 
 
 def read_as(X: Any, n_features: int, zero_based: bool | None) -> Any:
-    """Read svmlight files with the features of a fit, see :meth:`Blocks.read_as`; return other rows unchanged."""
+    """Read svmlight files with the features of a fit, see :meth:`Blocks.read_as`; return other features unchanged."""
     return X.read_as(n_features, zero_based) if isinstance(X, Blocks) else X
 
 
@@ -140,7 +140,7 @@ def in_memory(X: Any, name: str = "X") -> Any:
     Raises
     ------
     TypeError
-        If the features are on a cluster, or as :func:`admit` raises.
+        If the features are streamed or on a cluster, or as :func:`admit` raises.
 
     Examples
     --------

@@ -2,11 +2,11 @@
 
 Compiled products trust the structure of a sparse matrix: an index out of range would read memory outside the arrays and
 could crash the process. Masked values and dates would be read as numbers. Tables of any kind become data frames of
-plain numbers. scikit-learn's checks, which come after, examine the entries (NaN) and the shape.
+plain numbers. scikit-learn's checks, made later, examine the entries (NaN) and the shape.
 
-A missing entry has a mask known to be zero: it has the value of a dropped entry, the centre ``c`` of its column, and no
-variance. In ``X − c`` it is an entry of 0, which products leave out and noise does not change, so that later code needs
-no special case. If the centre is the mean of the column, it is the mean of the observed entries.
+A missing entry has a mask known to be zero: its value is that of a dropped entry, the centre ``c`` of its column, and
+its variance is 0. In ``X − c`` it is an entry of 0, which products omit and noise does not change, so that later code
+needs no special case. If the centre is the mean of the column, it is the mean of the observed entries.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def checking(
 
 
 def with_missing(X: Any) -> Any:
-    """Return features unchanged, or, if some are NaN, a design that treats these as dropped.
+    """Return features unchanged or, if some entries are NaN, as a design that treats these as dropped.
 
     Examples
     --------
@@ -234,7 +234,7 @@ class IncompleteSparseDesign(SparseDesign):
     Parameters
     ----------
     X : csr (n, p)
-        Features, without stored missing entries.
+        Features; missing entries are not stored.
     missing : csr (n, p)
         Indicator of the missing entries, 1 each.
     """

@@ -1,10 +1,10 @@
-"""Define the interface of a design: products of its matrix, counts, and vectors over its rows, without the model.
+"""Define the interface of a design: products of its matrix, counts, and vectors over its rows; no model.
 
 A storage implements the abstract methods; all other methods are built on these here, and a storage may override them
 with faster ones. ``matvec`` and similar methods take a vector or a block of ``K`` columns; a block of K classes costs
 one pass over the data, not K. Vectors over the rows are stored with the rows: the design codes labels, checks weights
-and drops rows of weight zero. Callers do arithmetic with such vectors and sum them by ``total``, whether they are
-arrays in memory or on a cluster. Letters: n rows, p columns, K problems.
+and drops rows of weight zero. Callers do arithmetic with such vectors and sum them by ``total``, in memory as on a
+cluster. Letters: n rows, p columns, K problems.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def as_block(vector: Num[AnyArray, "rows ..."]) -> Num[AnyArray, "rows K"]:
 
 
 def _single(product: Callable[..., Any], vector: Num[AnyArray, "rows ..."], place: int) -> Any:
-    """Product of a pair with a vector or a block in one place, and no columns in the other."""
+    """One product of a pair: the vector or block at position ``place``, and a block without columns at the other."""
     block = as_block(vector)
     result = product(*((block, block[:, :0]) if place == 0 else (block[:, :0], block)))[place]
     return result if vector.ndim == 2 else result[:, 0]
 
 
 def added(total: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sums of the parts of a tuple, where an empty total stands for zeros."""
+    """Add two tuples item by item; an empty ``total`` stands for zeros."""
     return tuple(map(add, total, parts)) if total else parts
 
 
@@ -60,19 +60,19 @@ class Design(ABC):
     shape : (int, int)
         ``(n, p)``.
     columns : list of str or None
-        Names of the columns, if the source of the rows is not an array.
+        Names of the columns of streamed rows or of a Dask data frame; None without names, and for rows in memory.
     zero_based : bool or None
-        Whether the indices of the svmlight files of the rows begin at 0; None for other rows.
+        Whether the indices of svmlight files begin at 0; None for other sources.
     prefers_gram, prefers_outer_gram : bool
         Whether a dense ``gram`` (few columns), or ``outer_gram`` (few rows), costs less than a few dozen products.
     is_sparse : bool
         Whether zeros are not stored, so that the rows are never made dense.
     is_streamed : bool
-        Whether every product is a pass over rows that are read when needed or on a cluster; samplers then pass too.
+        Whether the rows are read when needed or on a cluster, so that every product is a pass, in samplers too.
     is_local : bool
         Whether the rows are in this process's memory, as an array or a sparse matrix.
     is_mostly_zero : bool
-        Whether a large array is multiplied in compressed rows, since few of its entries are not zero.
+        Whether a large array has few non-zero entries and is multiplied in compressed rows.
     """
 
     shape: tuple[int, int]
@@ -108,11 +108,11 @@ class Design(ABC):
 
     @abstractmethod
     def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
-        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost almost nothing."""
+        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,)."""
 
     @abstractmethod
     def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
-        """``X diag(s) Xᵀ``, dense (n, n), for ``s`` of shape (p,)."""
+        """``X diag(s) Xᵀ``, dense (n, n), for ``s >= 0`` of shape (p,)."""
 
     @abstractmethod
     def sign_sums(self, r: PerRow) -> SignSums:
@@ -132,11 +132,11 @@ class Design(ABC):
 
     @abstractmethod
     def matrix(self) -> Any:
-        """Whole matrix in memory, array (n, p) or compressed rows; raise TypeError with advice if it is elsewhere."""
+        """Whole matrix in memory, array (n, p) or compressed rows; raise TypeError with advice if rows are streamed."""
 
     @abstractmethod
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
-        """Designs of blocks of rows in memory, with their slices; of at most ``size`` rows, if given."""
+        """Slices of the rows with their designs in memory, of at most ``size`` rows unless the design is streamed."""
 
     @abstractmethod
     def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
@@ -160,17 +160,17 @@ class Design(ABC):
 
     @abstractmethod
     def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row separately, or that accepts some rows at a time.
+        """Apply a function that treats every row separately to some rows at a time.
 
-        ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
-        of ``rows``.
+        ``widths`` are the numbers of columns of the results if it returns several; a single result has the shape to
+        which ``rows`` broadcast.
         """
 
     @abstractmethod
     def total(self, rows: PerRow) -> Num[np.ndarray, ...]:
         """Sum over the rows, (K,) for (n, K)."""
 
-    # Methods that follow from these
+    # Methods that use only these
 
     def matvec(self, w: Num[AnyArray, "p ..."]) -> PerRow:
         """``X w``: (p,) or (p, K) to (n,) or (n, K)."""
@@ -195,7 +195,7 @@ class Design(ABC):
     def normal_product(self, w: ByColumn, w_sq: SquaredByColumn, between: Between) -> tuple[PerRow, ...]:
         """``(a, b, Xᵀr, (X²)ᵀs, Σr, Σs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
 
-        ``rows`` is the slice of the rows of ``a`` and ``b``, so that one pass over the data can do both products.
+        ``rows`` is the slice of the rows of ``a`` and ``b``, so that one pass over the data computes both products.
         """
         first, second = self.pair_matvec(w, w_sq)
         return first, second, *self.back_sums(*between(slice(None), first, second))
@@ -205,8 +205,8 @@ class Design(ABC):
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """``(Xᵀr, (X²)ᵀs, Σr, Σs, Σt)`` for ``(r, s, t) = function(X w, X² w_sq, *rows)``.
 
-        The function treats every row separately and receives some rows at a time, with their parts of vectors over the
-        rows: one pass over the data if the storage allows it, and no vector over all rows is kept.
+        The function treats every row separately. Streamed designs pass it one block at a time with its parts of
+        ``rows``: one pass over the data, and no vector over all rows is kept.
         """
         r, s, t = function(*self.pair_matvec(w, w_sq), *rows)
         return *self.back_sums(r, s), self.total(t)
@@ -223,22 +223,22 @@ class Design(ABC):
     def entries(self) -> EntryBlocks:
         """Non-zero entries as ``(rows, columns, values)``, one block of whole rows after another.
 
-        Rows are numbers in the whole matrix and ascend; a block has a bounded number of entries (or one row), and
-        rows without entries do not occur.
+        Row numbers refer to the whole matrix and ascend; a block has a bounded number of entries (or one row), and
+        rows without entries are omitted.
         """
         for rows, part in self.parts():
             for within, columns, values in part.entries():
                 yield within + rows.start, columns, values
 
     def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """Apply ``function(matrix, *parts)`` to each block of rows, in the place of the block, and return the results.
+        """Apply ``function(matrix, *parts)`` to each block of rows, where it is stored, and return the results.
 
-        The matrix is an array or in compressed rows, and never empty; results are in the order of the rows.
+        ``matrix`` is an array or compressed rows, never empty, with its ``parts`` of ``rows``; results are in order.
         """
         return [function(part.matrix(), *(row[block] for row in rows)) for block, part in self.parts() if part.shape[0]]
 
     def select_columns(self, index: Int[np.ndarray, " q"]) -> Any:
-        """Design of some columns, by their numbers; None if that would need a pass or more memory than the matrix."""
+        """Design of some columns, by their numbers; None if the rows are streamed."""
         return None
 
     def missing_share(self) -> Float[np.ndarray, " p"]:
@@ -246,7 +246,7 @@ class Design(ABC):
         return np.zeros(self.shape[1])
 
     def compressed(self) -> Any:
-        """Compressed rows in memory, canonical and without zeros; None if they are elsewhere, or large and full."""
+        """Compressed rows, canonical and without zeros; None if they are streamed, shifted, or large and dense."""
         return None
 
     def transposed(self, dtype: Any) -> Any:
@@ -261,7 +261,7 @@ class Design(ABC):
         return self, weight, *rows
 
     def persist(self, *rows: PerRow) -> tuple[PerRow, ...]:
-        """Compute vectors over the rows now, since they are used more than once."""
+        """Compute vectors over the rows on a cluster now, because they are used more than once; else no change."""
         return rows
 
 
@@ -277,7 +277,7 @@ class Blockwise(Design):
 
     @abstractmethod
     def sum_over_parts(self, method: str, *rows: PerRow) -> list[Any]:
-        """Apply a method of each block to its part of vectors over the rows, and sum the results over the blocks."""
+        """Apply a method of each block to its parts of vectors over the rows, and sum the results over the blocks."""
 
     def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> tuple[PerRow, PerRow]:
         """``(X w, X² w_sq)``."""

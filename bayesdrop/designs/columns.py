@@ -23,7 +23,7 @@ __all__ = ["ColumnSummary", "merge_summaries", "summarise"]
 
 
 class ColumnSummary(NamedTuple):
-    """Summary of each column, (p,), over the observed entries in rows of positive weight.
+    """Summary of each column over the observed entries in rows of positive weight; arrays are (p,).
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ColumnSummary(NamedTuple):
 
     @property
     def spread(self) -> Float[np.ndarray, " p"]:
-        """Standard deviations (p,), 1 where a column does not vary, as scikit-learn's ``StandardScaler`` divides by.
+        """Standard deviations (p,), 1 for constant columns, as in scikit-learn's ``StandardScaler``.
 
         Examples
         --------
@@ -79,8 +79,8 @@ class ColumnSummary(NamedTuple):
     def usually_one_signed(self) -> Bool[np.ndarray, " p"]:
         """Whether zero is not a usual value of each column, (p,) bool.
 
-        Such a column has one sign, is non-zero in more than half of the weight of the rows, and has more than one value
-        other than zero: it is neither a dummy nor a constant.
+        Such a column has one sign, is non-zero in rows with more than half of the weight, and has more than one
+        non-zero value: it is neither a dummy nor a constant.
 
         Examples
         --------
@@ -89,7 +89,7 @@ class ColumnSummary(NamedTuple):
         [True, False, False, False]
         """
         one_signed = (self.low >= 0) | (self.high <= 0)
-        # The margin exceeds differences between sums of the same weights in another order.
+        # The margin exceeds the rounding of sums of the same weights in another order.
         mostly = 2 * self.nonzero > self.total * (1 + 1000 * ROUNDING)
         return one_signed & mostly & (np.maximum(self.high, -self.low) > self.smallest)
 
@@ -102,8 +102,8 @@ class ColumnSummary(NamedTuple):
     def usual_square(self) -> float:
         """Mean square of the entries of the median column; 1 if all are zero.
 
-        For a column with usual zeros it is the mean over the non-zero entries, on which noise and weights act: 1 for
-        0/1 words, and one over the number of words of a row for rows of norm 1. For other columns it is the variance.
+        For a column that is ``usually_one_signed`` it is the variance. For other columns it is the mean over non-zero
+        entries, on which noise and weights act: 1 for 0/1 words, 1 over the number of words for rows of norm 1.
 
         Examples
         --------
@@ -124,7 +124,7 @@ class ColumnSummary(NamedTuple):
         return np.asarray(np.abs(self.mean) > deviations * self.spread)
 
     def extreme_spreads(self) -> tuple[float, int, int]:
-        """Largest ratio of the standard deviations of two columns that vary, and the two, smaller one first; 1 if none.
+        """Largest ratio of the spreads of two columns that vary, and their numbers, smaller spread first; 1 if none.
 
         Examples
         --------
@@ -140,7 +140,7 @@ class ColumnSummary(NamedTuple):
 
 
 def merge_summaries(parts: Sequence[ColumnSummary]) -> ColumnSummary:
-    """Summary of all rows from those of blocks of rows, in their order.
+    """Merge the summaries of blocks of rows, in their order, to the summary of all rows.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def summarise(X: MatrixLike, weight: Num[np.ndarray, " n"], missing: Any = None)
     if not np.all(has_weight):
         X, weight, missing = X[has_weight], weight[has_weight], None if missing is None else missing[has_weight]
     if issparse(X) and not X.has_canonical_format:
-        X = X.copy()  # the caller's matrix stays as it is
+        X = X.copy()  # the caller's matrix is unchanged
         X.sum_duplicates()
     one: Callable[..., ColumnSummary] = _of_sparse if issparse(X) else _of_dense
 
@@ -215,7 +215,7 @@ def _of_dense(
     X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"], missing: Bool[np.ndarray, "n p"] | None
 ) -> ColumnSummary:
     block, nonzero = X.astype(np.float64, copy=False), X != 0
-    # Deviations from an entry of the column are exact even if the column hardly varies about a large mean.
+    # Deviations from an entry lose no digits even if the column hardly varies about a large mean.
     origin, total = block[0], np.full(X.shape[1], weight.sum())
     if missing is not None:
         origin, total = block[np.argmin(missing, axis=0), np.arange(X.shape[1])], weight @ ~missing
@@ -240,7 +240,7 @@ def _of_dense(
 
 
 def _of_present(summary: ColumnSummary) -> ColumnSummary:
-    """Replace the summary of columns without observed entries by that of no rows."""
+    """Replace the summary of each column without observed entries by the empty summary."""
     empty = ColumnSummary.empty(len(summary.total))
     return ColumnSummary(
         summary.rows, *(np.where(summary.total > 0, *both) for both in zip(summary[1:], empty[1:], strict=True))
@@ -255,7 +255,7 @@ def _of_sparse(X: Any, weight: Num[np.ndarray, " n"], missing: Any) -> ColumnSum
         total = total - np.bincount(missing.indices, weights=weight_of_entry, minlength=p)
         n_observed = n_observed - np.bincount(missing.indices, minlength=p)
         total = np.where(n_observed > 0, total, 0.0)
-    columns = X.tocsc()  # sums over adjacent entries take a third of the time
+    columns = X.tocsc()  # with adjacent entries, sums take a third of the time
     count, of_entry, value = (
         np.diff(columns.indptr),
         weight[columns.indices],

@@ -34,8 +34,8 @@ def _wide(X: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
 class DenseDesign(RowsInMemory):
     """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
 
-    Single precision is kept, and converted a block of rows at a time, so that sums are in double precision. A large
-    matrix of mostly zeros is copied to compressed rows for its products.
+    Single precision is stored, and converted to double a block of rows at a time for sums. A large matrix of mostly
+    zeros is copied to compressed rows for its products.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class DenseDesign(RowsInMemory):
 
     @cached_property
     def _products(self) -> SparseProducts | None:
-        """Products of a large matrix with many zeros, made at the first use, since samplers need none."""
+        """Products of a large matrix with many zeros, made at the first use, because samplers need none."""
         return SparseProducts(self.compressed(), False) if self.is_mostly_zero else None
 
     @cached_property
     def is_mostly_zero(self) -> bool:  # type: ignore[override]
-        """Whether the matrix is large, and few entries are not zero."""
+        """Whether the matrix is large and has few non-zero entries."""
         return not self._is_small and bool(np.count_nonzero(self._x) <= LIMITS.share * self._x.size)
 
     @cached_property
@@ -87,12 +87,12 @@ class DenseDesign(RowsInMemory):
         return csr_array(self._x, dtype=np.float64) if self._is_small or self.is_mostly_zero else None
 
     def compressed(self) -> Any:
-        """Compressed rows of a small matrix, or of one of mostly zeros."""
+        """Compressed rows if the matrix is small or mostly zero, and else None."""
         return self._compressed
 
     @property
     def _rows_of_block(self) -> int:
-        """Rows of a block that stays in a core's cache."""
+        """Number of rows of a block that fits into a core's cache."""
         return max(1, LIMITS.cached // max(self.shape[1], 1))
 
     def _in_blocks(
@@ -204,7 +204,7 @@ class DenseDesign(RowsInMemory):
         """``Xᵀ`` as a JAX array."""
         import jax
 
-        # A copy, because the user's array may change; `jnp.asarray` would compile a program for each shape.
+        # Copy, because the user's array may change; `jnp.asarray` would compile a program for each shape.
         return jax.device_put(np.array(np.transpose(self._x), dtype=dtype, order="C"))
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> DenseDesign:

@@ -17,17 +17,17 @@ __all__ = ["merge_duplicates"]
 def merge_duplicates(
     design: Design, labels: Num[np.ndarray, "n m"], weight: Float[np.ndarray, " n"]
 ) -> tuple[Int[np.ndarray, " g"], Float[np.ndarray, " g"]]:
-    """Return the number of one row of each group of equal rows, and the weight of the group.
+    """Return the index of one row of each group of equal rows, and the total weight of the group.
 
-    The order of the groups depends neither on that of the rows nor on the columns' origins and units, so that a row of
-    weight 2 and the row twice give the same result.
+    The order of the groups depends neither on the order of the rows nor on the columns' origins and units, so that a
+    row of weight 2 and the row twice give the same result.
 
     Parameters
     ----------
     design : Design (n, p)
         Features.
     labels : array (n, m)
-        Further values in which equal rows agree.
+        Further values that must be equal in equal rows.
     weight : array (n,)
         Row weights.
 
@@ -38,7 +38,7 @@ def merge_duplicates(
     (array([1, 0]), array([2., 2.]))
     """
     n = len(weight)
-    # In units of the columns' spreads, so that neither units nor the order of the rows change the numbers.
+    # Dividing by the columns' spreads makes the keys independent of units and of the order of the rows.
     columns = design.column_summary(weight)
     spread = np.where(columns.scatter > 0, np.sqrt(columns.scatter), 1.0)
     key = np.asarray(design.matvec(np.random.default_rng(0).normal(size=len(spread)) / spread))
@@ -60,7 +60,7 @@ def merge_duplicates(
 
 
 def _contents(design: Design, is_candidate: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, bytes]]:
-    """Numbers of some rows with their contents as bytes, equal for equal rows only."""
+    """Index of each candidate row with its contents as bytes, which are equal for equal rows only."""
     for rows, part in design.parts():
         numbers = np.flatnonzero(is_candidate[rows])
         candidates = part.matrix()[numbers]

@@ -1,4 +1,4 @@
-"""Compile loops by Numba (the extra ``fast``), for solvers that no products of a matrix express.
+"""Compile loops by Numba (the extra ``fast``), for solvers that products of a matrix cannot express.
 
 Loops are compiled at their first use, and cached on disk if possible.
 """
@@ -29,13 +29,13 @@ def available() -> bool:
 
 @cache
 def compiled(loop: Any, *fast: str) -> Callable[..., Any]:
-    """Compile a loop over arrays that threads may run in parallel; ``fast`` lists the permitted changes of arithmetic.
+    """Compile a loop over arrays, which threads may run in parallel; ``fast`` lists permitted changes of arithmetic.
 
     ``"reassoc"`` permits any order of sums, ``"contract"`` fuses a product and a sum, ``"nnan"`` and ``"nsz"`` assume
     that no number is NaN and that the sign of zero does not matter.
 
-    Numba's cache is used if its folder is writable, and by no other user. Otherwise, and if a file is damaged or the
-    disk is full, each process compiles for itself.
+    Numba's cache is used if its folder is writable, and not by users outside the group. Otherwise, and if a file is
+    damaged or the disk is full, each process compiles for itself.
     """
     import numba
 

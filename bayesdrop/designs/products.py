@@ -28,7 +28,7 @@ SampledProducts: TypeAlias = tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "
 
 
 class SparseProducts:
-    """Products of compressed rows by SciPy, which releases the interpreter: parts of a large matrix go in threads.
+    """Products of compressed rows by SciPy, which releases the interpreter lock; a large matrix is cut for threads.
 
     The number of parts depends on sizes only, so that results do not depend on the number of threads.
 
@@ -82,7 +82,7 @@ class SparseProducts:
 
 
 def _shares(pointers: Int[np.ndarray, " pointers"], count: int) -> list[slice]:
-    """Cut compressed rows into at most ``count`` parts of similar numbers of entries.
+    """Slices that cut compressed rows into at most ``count`` parts with similar numbers of entries.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _shares(pointers: Int[np.ndarray, " pointers"], count: int) -> list[slice]:
 
 
 def _rows(csr: Any, rows: slice) -> Any:
-    """Some of the rows, without a copy of their entries."""
+    """Slice of compressed rows, without a copy of their entries."""
     pointers = csr.indptr[rows.start : rows.stop + 1]
     entries = slice(pointers[0], pointers[-1])
     return sparse.csr_array(
@@ -108,7 +108,7 @@ def _products(matrix: Any, square: Any, block: Num[np.ndarray, "rows K"], other:
 
 
 def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "size K"]:
-    """Product with a block; one column uses the vector path, which is faster."""
+    """Product with a block; for one column as a vector, which is faster."""
     if block.shape[1] == 1:
         return (matrix @ block[:, 0])[:, None]
     return matrix @ block if block.shape[1] else np.zeros((matrix.shape[0], 0))
@@ -133,7 +133,7 @@ def shift(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], dtype: A
         part[np.abs(part) <= ROUNDING * np.abs(about)] = 0.0
         result[rows, columns] = part
 
-    # Half of the time is the first write to new memory, which threads share.
+    # Half of the time is the first write to new memory, which threads do in parallel.
     step = max(1, BLOCK // max(X.shape[1], 1))
     side_by_side([partial(some, slice(start, start + step)) for start in range(0, len(X), step)])
     return result

@@ -1,8 +1,8 @@
 """Check, code and sum vectors over the rows of designs in memory, for the designs and for fits.
 
-A minimiser holds a score, a target and a weight for each row, and uses only the functions of this file and arithmetic.
-The design checks and codes labels and weights. In this file vectors over the rows are NumPy arrays; a design on a
-cluster keeps them there, and only sums over the rows leave it.
+A minimiser has a score, a target and a weight for each row, and uses only arithmetic and the methods of this file. The
+design codes labels and checks weights. In this file vectors over the rows are NumPy arrays; on a cluster they are Dask
+arrays, and only sums over the rows leave it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ _NO_ORDER = "{}: expected labels that are all numbers or all text, got {}."
 def check_sample_weight(
     sample_weight: Any, n_rows: int, all_zero: bool = False, name: str = "sample_weight"
 ) -> Float[np.ndarray, " n"]:
-    """Row weights as an array (n,), ones by default; raise ValueError if negative or of another length.
+    """Row weights as an array (n,), ones by default; a number is the weight of every row.
 
-    Also if all are zero, unless ``all_zero`` allows it. Messages call the argument ``name``.
+    Raise ValueError if a weight is negative or not finite, if there are not n, if their sum overflows or, without
+    ``all_zero``, if all are zero. ``name`` is the argument in messages.
     """
     if sample_weight is None:
         return np.ones(n_rows)
@@ -71,7 +72,7 @@ def check_sample_weight(
 
 
 def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]]:
-    """Classes (K,) in order and the class number of each row, (n,); raise ValueError unless they are classes.
+    """Classes (K,) in order and the class number of each row, (n,); raise ValueError unless ``y`` holds classes.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class LocalRows(Design):
     __getitem__: Callable[..., Any]
 
     def _responses(self, y: Any) -> PerRow:
-        """Labels or numbers as a vector with a value per row."""
+        """Labels or numbers (n,); raise ValueError unless there is one per row."""
         return one_per_row(y, self.shape[0])
 
     def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
@@ -137,7 +138,7 @@ class LocalRows(Design):
             return plain[:, 0].astype(np.float64, copy=False)
         from sklearn.utils import check_array
 
-        with np.errstate(over="ignore", invalid="ignore"):  # of long doubles, and of infinities of both signs
+        with np.errstate(over="ignore", invalid="ignore"):  # long doubles overflow, infinities of both signs cancel
             return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
     def row_weights(self, sample_weight: Any) -> PerRow:
@@ -149,7 +150,7 @@ class LocalRows(Design):
         return self.total(np.bincount(code, weights=weight, minlength=n_classes)[None])
 
     def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
-        """The design, the weights and other vectors over the rows without the rows of weight zero."""
+        """Return the design, the weights and other vectors over the rows, without the rows of weight zero."""
         keep = weight > 0
         if np.all(keep):
             return self, weight, *rows
@@ -160,10 +161,9 @@ class LocalRows(Design):
         return np.zeros((self.shape[0], columns))
 
     def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row separately, or that accepts some rows at a time, in threads.
+        """Apply a function that treats every row separately to some rows at a time, in threads.
 
-        ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
-        of ``rows``.
+        ``widths`` are the numbers of columns of the results, if it returns several.
         """
         n, width = len(rows[0]), max(vector[0].size for vector in rows) if len(rows[0]) else 0
         pieces = in_pieces(lambda piece: function(*(vector[piece] for vector in rows)), n, width)

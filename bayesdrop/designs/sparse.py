@@ -24,7 +24,7 @@ __all__ = ["ShiftedSparseDesign", "SparseDesign", "of_matrix", "stacked"]
 class SparseDesign(RowsInMemory):
     """Compressed sparse rows; see :class:`bayesdrop.designs.Design` for the methods.
 
-    Takes every scipy format, arrays and matrices, int32 and int64 indices. Explicit zeros count as absent.
+    Accepts every scipy format, arrays and matrices, with int32 or int64 indices; stored zeros are ignored.
     For 0/1 data the square is the matrix itself and is not stored.
 
     Parameters
@@ -56,7 +56,7 @@ class SparseDesign(RowsInMemory):
         """Canonical rows in double precision, without explicit zeros."""
         csr = self._given
         if csr.indices.dtype == np.int64 and max(csr.nnz, *csr.shape) < np.iinfo(np.int32).max:
-            # Half the memory traffic of indices, with the same result.
+            # Indices of half the size take half the time to read.
             csr = sparse.csr_array(
                 (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
             )
@@ -74,7 +74,7 @@ class SparseDesign(RowsInMemory):
 
     @cached_property
     def _products(self) -> Any:
-        """Products, made at the first use, since samplers need none."""
+        """Products, made at the first use, because samplers need none."""
         return SparseProducts(self._x, self.is_binary)
 
     def __getitem__(self, rows: Any) -> SparseDesign:
@@ -154,10 +154,10 @@ class SparseDesign(RowsInMemory):
         raise TypeError("X: expected dense rows, got sparse ones, which are never made dense; use X.toarray().")
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
-        """``X − c``: columns with mostly stored entries are filled; for the others products subtract ``c``."""
+        """``X − c``: columns with most entries stored are filled; for the others products subtract ``c``."""
         X = self._x
-        # Filling at most doubles their memory, and subtraction in products loses no digits: for other columns the mean
-        # has the size of the standard deviation.
+        # Filling at most doubles the memory. Other columns are at least half zeros, so that their mean is at most their
+        # standard deviation in size, and subtraction in products loses no digits.
         filled = np.where(2 * np.bincount(X.indices, minlength=self.shape[1]) > self.shape[0], centre, 0.0)
         remainder, X = centre - filled, shift_columns(X, filled)
         return ShiftedSparseDesign(X, remainder) if np.any(remainder) else SparseDesign(X)
@@ -231,12 +231,12 @@ class ShiftedSparseDesign(SparseDesign):
         return None
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
-        """Blocks of rows in order, small enough to be filled."""
+        """Blocks of rows in order, small enough to fill their columns."""
         limit = max(1, LIMITS.cached // int(np.count_nonzero(self._centre)))
         return super().parts(limit if size is None else min(size, limit))
 
     def entries(self) -> EntryBlocks:
-        """Entries that are not at the centre, as ``(rows, columns, values)`` in blocks of rows."""
+        """Non-zero entries of ``X − 1cᵀ`` as ``(rows, columns, values)`` in blocks of rows."""
         for block, part in self.parts():
             for rows, columns, values in SparseDesign(part.matrix()).entries():
                 yield rows + block.start, columns, values

@@ -1,4 +1,4 @@
-"""Run files, NumPy, BLAS and compiled loops, which release the interpreter, in a pool of threads, for designs."""
+"""Run reads of files, NumPy, BLAS and compiled loops, which release the interpreter lock, in threads, for designs."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes that choose between the algorithms of designs, and limits of files.
+    """Sizes from which designs change their algorithms, and limits of files.
 
     Attributes
     ----------
     piece, threaded : int
-        Numbers of a piece, which stays in a core's cache, and of a block whose pieces are worth threads.
+        Entries of a piece, which fits into a core's cache, and entries of a block from which threads pay.
     cached, fewest : int
-        Numbers of a block of rows that stays in a core's cache, and the minimum of rows of a block that is summarised.
+        Entries of a block of rows that fits into a core's cache, and minimum rows of a block of a column summary.
     parts, room : int
-        Maximum number of parts of a sum over blocks, and of numbers of all parts together, beyond which there are two.
+        Maximum number of parts of a sum over blocks; two if the sums of all parts together exceed ``room`` numbers.
     products : int
-        Entries of a sparse matrix from which threads pay.
+        Stored entries of a sparse matrix from which threads pay.
     small, share : int, float
-        Numbers of a dense matrix from which it is multiplied in compressed rows if at most the ``share`` is not zero.
+        Entries of a dense matrix beyond which it is multiplied in compressed rows if at most ``share`` are non-zero.
     few : int
         Columns up to which a Gram matrix is preferred even for fewer rows.
     block_bytes, entry_bytes : int
-        Bytes of all blocks that threads work on, and of an entry of a block, in two precisions.
+        Maximum bytes of the blocks that threads work on together, and bytes per entry assumed for them.
     lines, even : int
         Lines of a block of a text file, and the number of which the rows of a block of a dense file are a multiple.
     text, columns : int
-        Bytes of a line of text, and of lines read at once; and columns that a small file may have, since a few vectors
-        of this length need no more memory than a session.
+        Maximum bytes of a line of text, and of lines read at once; and number of columns that even a small file may
+        have, because a few vectors of this length fit into memory.
     sample : int
-        Rows and columns of a block whose entries are recorded to detect a change of the source.
+        Number of rows and of columns of a block whose entries are sampled to detect a change of the source.
     key_rounding : float
-        Relative difference of the keys of rows that may be equal.
+        Maximum relative difference between the keys of equal rows.
     fan_in, patience, workers : int, float, int
         Sums that a task on a cluster adds, seconds between checks of the connection, and maximum number of workers.
     """
@@ -82,7 +82,7 @@ LIMITS = Limits()
 
 
 def cores() -> int:
-    """Number of cores that this process may use, at most ``OMP_NUM_THREADS``, which limits workers."""
+    """Number of cores that this process may use, at most ``OMP_NUM_THREADS``."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(count, max(int(asked), 1)) if asked.isdecimal() else count
@@ -90,7 +90,7 @@ def cores() -> int:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Pool of waiting threads: to start a thread takes as long as a product of a million entries."""
+    """Pool of waiting threads, because starting one takes as long as a product of a million entries."""
     return ThreadPoolExecutor(threads, thread_name_prefix="bayesdrop")
 
 
@@ -105,7 +105,7 @@ def _in_a_thread() -> bool:
 
 
 def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Results of independent calls, made in threads unless the caller is not the main thread.
+    """Results of independent calls, made in threads if the caller is the main thread.
 
     An error of a call is raised after all calls have ended.
 
@@ -121,7 +121,7 @@ def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     waiting, settings = deque(enumerate(calls)), np.geterr()
 
     def work() -> None:
-        # NumPy's settings for overflows belong to a thread.
+        # NumPy has separate overflow settings per thread.
         with np.errstate(**settings):
             while True:
                 try:
@@ -143,7 +143,7 @@ def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 def in_pieces(function: Callable[[slice], Result], rows: int, width: int) -> list[Result]:
     """Apply a function to pieces of rows of ``width`` columns, and return the results.
 
-    Intermediate results stay in a core's cache. The pieces, and thus the results, depend on the sizes only.
+    Intermediate results fit into a core's cache. Pieces, and thus results, depend on the sizes only.
 
     Examples
     --------
@@ -218,9 +218,9 @@ def summed(
 
 
 def in_threads(items: Iterator[tuple[Any, ...]], function: Callable[..., Result], threads: int) -> Iterator[Result]:
-    """Apply a function to each item in ``threads`` threads, while the caller's thread reads; results are in order.
+    """Call ``function(*item)`` for each item in ``threads`` threads, while the caller's thread reads; keep the order.
 
-    At most ``threads + 1`` items are held.
+    At most ``threads + 1`` items are in memory.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Base of the linear estimators: parameters, the model they build, the fit and the moments of new scores."""
+"""Base of the estimators: the model that their parameters define, the fit and the moments of new scores."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from .validation import check_features, default_names, deletion_of, missing_of, 
 
 __all__ = ["DropoutEstimator"]
 
-# scikit-learn's model for each loss whose predictions are made of mean scores alone.
+# scikit-learn's model for each loss whose predictions follow from mean scores alone.
 _COUNTERPARTS: dict[type, tuple[str, str]] = {
     Logistic: ("sklearn.linear_model", "LogisticRegression"),
     Hinge: ("sklearn.svm", "LinearSVC"),
@@ -49,7 +49,7 @@ _COUNTERPARTS: dict[type, tuple[str, str]] = {
 
 
 class DropoutEstimator(BaseEstimator):
-    """Base of the linear estimators; a subclass names its loss and the rates that it takes by default."""
+    """Base of the estimators; a subclass defines its loss and its default rates."""
 
     rates: Any
     C: Any
@@ -110,7 +110,7 @@ class DropoutEstimator(BaseEstimator):
         return self.C
 
     def _noise(self) -> Any:
-        """The noise of the model, all that a prediction asks of it: the model's checks take longer than a few rows."""
+        """Noise of the model, without the model, whose checks take longer than the prediction of a few rows."""
         noise: Any = Dropout() if self.noise is None else self.noise
         check_flag(self.corrupted_inputs, "corrupted_inputs")
         if self.expected_deletion is not None and getattr(noise, "unbiased", True):
@@ -119,14 +119,14 @@ class DropoutEstimator(BaseEstimator):
                 f"{noise!r}; leave noise out."
             )
         if self.arrives_noised and getattr(noise, "centre", None) == AUTO:
-            # What the rows to come have where features went missing: zeros, or NaN, for which the mean stands.
+            # Lost features of new rows are zeros, or they are NaN and replaced by the mean.
             as_mean = not self.corrupted_inputs and self.fit_intercept
             noise = replace(noise, centre=MEAN if as_mean else None)
         return noise
 
     @property
     def arrives_noised(self) -> bool:
-        """Whether rows to predict have lost their features already: their scores are not averaged over noise."""
+        """Whether rows to predict are already noised, so that their scores are not averaged over the noise."""
         return self.corrupted_inputs or self.expected_deletion is not None
 
     def _check_limits(self) -> None:
@@ -135,15 +135,15 @@ class DropoutEstimator(BaseEstimator):
         check_flag(self.warm_start, "warm_start")
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Any, ...]:
-        """Check the data of a fit: the design, and what else :meth:`_task_of_rows` needs."""
+        """Check the data of a fit; return the design and the further arguments of :meth:`_task_of_rows`."""
         raise NotImplementedError
 
     def _task_of_rows(self, model: Model, rows: tuple[Any, ...]) -> tuple[CentredProblem, Task]:
-        """Centre checked rows; return also what is fitted to them, or on folds of them."""
+        """Centre checked rows; return the centred problem and the task of the fit, also for folds."""
         raise NotImplementedError
 
     def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
-        """Numbers for what the model says of the columns, and the features less the centre of the noise."""
+        """Subtract the centre of the noise from the features, and resolve settings of the model that need the data."""
         names = default_names(self)
         rate_map = first_rates(model).bind(names)
         centring = centre_problem(
@@ -158,7 +158,7 @@ class DropoutEstimator(BaseEstimator):
         task: Task,
         earlier: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None,
     ) -> Any:
-        """Fit a task to rows ``X − c`` and keep it; ``earlier`` are weights for ``X``."""
+        """Fit a task to rows ``X − c`` and store the fit; ``earlier`` are weights for ``X``, and rates."""
         solved = solve(task, centring, earlier)
         solution, self.selection_, self._online = solved.fit, solved.selection, None
         self._covariances = solved.covariances
@@ -173,7 +173,7 @@ class DropoutEstimator(BaseEstimator):
     def _task_of(
         self, centring: CentredProblem, target: PerRow, weight: PerRow, origins: Rows, n_classes: int | None = None
     ) -> Task:
-        """Task of the fit, as a search fits it on folds."""
+        """Task of the fit, which a search also fits on folds."""
         plain = Newton(tol=self.tol, max_iter=self.max_iter)
         method = plain if self.method is None else check_minimiser(self.method)
         names = default_names(self)
@@ -188,7 +188,7 @@ class DropoutEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _with_weights(self, weights: Float[np.ndarray, "q K"], rates: Float[np.ndarray, "p _"], C: float) -> Any:
-        """An estimator that predicts by weights (p + 1, K) for ``X − c`` and rates (p, K), the data being checked."""
+        """Return a fitted estimator with weights (p + 1, K) for ``X − c`` and rates (p, K), without a fit."""
         other = clone(self).set_params(C=C)
         for name in ("n_features_in_", "feature_names_in_", "zero_based_in_", "classes_", "centre_", "multiclass_"):
             if hasattr(self, name):
@@ -212,7 +212,7 @@ class DropoutEstimator(BaseEstimator):
         return self._weights(), np.atleast_2d(self.rates_).T
 
     def _online_model(self) -> Model:
-        """The model of a step on a block of rows: where the rates were chosen by an earlier fit, with that choice."""
+        """Model of a step on a block of rows; if an earlier fit chose the rates, with its choice."""
         model, selection = self._model(), getattr(self, "selection_", None)
         if selection is None or not (self.rates is None or is_tuned(self.rates)):
             return model
@@ -228,10 +228,10 @@ class DropoutEstimator(BaseEstimator):
         forget: float,
         n_joint: int | None = None,
     ) -> Float[np.ndarray, "q K"]:
-        """Weights (p + 1, K) after one step of an online fit, begun where the estimator stands.
+        """Weights (p + 1, K) after one step of an online fit from the current state of the estimator.
 
-        ``n_joint`` classes jointly if given. Blocks do not know the means of all rows: the centre is that of the last
-        ``fit``, or the numbers given, or 0.
+        If given, ``n_joint`` is the number of classes that are fitted jointly. Blocks do not determine the means of all
+        rows: the centre is that of the last ``fit``, the given numbers, or 0.
         """
         if n_total is not None:
             check_number(n_total, "n_total", above=0)
@@ -253,7 +253,7 @@ class DropoutEstimator(BaseEstimator):
                 start, counts = moved(self._weights(), centre, 1.0), getattr(self, "_counts", None)
             prior = model.weight_prior.of_columns(default_names(self))
             online = Online.start(replace(model, weight_prior=prior), p, K, start, counts, n_joint is not None)
-        # A step that leaves double precision leaves no trace.
+        # If the step overflows, the estimator is unchanged.
         online = deepcopy(online)
         with double_range():
             if n_joint is None:
@@ -281,7 +281,7 @@ class DropoutEstimator(BaseEstimator):
         """Centre of the noise for blocks of rows."""
         if hasattr(self, "centre_"):
             return self.centre_
-        # The mean that expected_deletion implies is 0 here, as that of centre="auto".
+        # The mean that expected_deletion implies becomes 0 here, as for centre="auto".
         if getattr(self.noise, "centre", None) == MEAN:
             raise ValueError(
                 'centre: "mean" is that of all rows, and partial_fit sees a block; call fit on some rows before, or '
@@ -296,19 +296,19 @@ class DropoutEstimator(BaseEstimator):
         return centre
 
     def to_sklearn(self) -> Any:
-        """The fit as scikit-learn's own linear model, with the mean scores under the noise.
+        """Return the fit as scikit-learn's own linear model, with the mean scores under the noise.
 
-        For what takes scikit-learn's models alone, such as converters to ONNX and PMML. The mean score is linear in the
-        features, ``Σ_d w_d (g_d x_d + h_d) + b`` with ``E[x̃|x] = g x + h``. A classifier is a
+        For tools that accept only scikit-learn's models, such as converters to ONNX and PMML. The mean score is linear
+        in the features, ``Σ_d w_d (g_d x_d + h_d) + b`` with ``E[x̃|x] = g x + h``. A classifier becomes a
         ``LogisticRegression`` or ``LinearSVC``, a regressor a ``Ridge`` or ``LinearSVR``. Probabilities of
-        ``LogisticRegression`` are those of the mean score, not averaged over the noise, and of one class against the
-        rest those of a softmax; of classes that were fitted jointly the mean scores may prefer another label than the
-        average. It takes no missing entries.
+        ``LogisticRegression`` are those of the mean scores, not averaged over the noise, with more than two classes by
+        a softmax. If classes were fitted jointly, the mean scores may choose another label than the averaged
+        probabilities. The result rejects missing entries.
 
         Raises
         ------
         TypeError
-            If there is none that has these predictions: of counts, quantiles and hidden layers.
+            If scikit-learn has no model with the same predictions: for counts, quantiles and hidden layers.
 
         Examples
         --------
@@ -350,11 +350,11 @@ class DropoutEstimator(BaseEstimator):
         return weights
 
     def _threshold(self) -> float:
-        """Threshold of the scores between two classes."""
+        """Threshold of the scores, which ``decision_function`` subtracts; 0 unless they are calibrated."""
         return 0.0
 
     def _score_moments(self, X: Any, exponential: bool = False) -> tuple[ScoreMoments, Float[np.ndarray, "q K"]]:
-        """Moments of the scores of new rows, whose ``v`` may be ``2 log E e^{s − m}``, and weights to ask them for."""
+        """Moments of the scores of new rows, with ``v = 2 log E e^{s − m}`` if ``exponential``, and the weights."""
         check_is_fitted(self)
         design, noise = check_features(self, X), self._noise()
         with double_range():
@@ -367,7 +367,7 @@ class DropoutEstimator(BaseEstimator):
             return make(design, noise, rate, self.fit_intercept), weights
 
     def _mean_scores(self, X: Any) -> PerRow:
-        """Mean of the score of new rows, (n, 1) or (n, K)."""
+        """Means of the scores of new rows, (n, 1) or (n, K)."""
         moments, weights = self._score_moments(X)
         with double_range():
             mean = moments.mean(weights)
@@ -375,7 +375,7 @@ class DropoutEstimator(BaseEstimator):
         return mean
 
     def _about_centre(self, design: Design) -> tuple[Design, Float[np.ndarray, "q K"]]:
-        """New rows less the centre of the noise, with their weights."""
+        """Subtract the centre of the noise from new rows; return also the weights for them."""
         weights = self._weights()
         if self.centre_ is None:
             return design, weights

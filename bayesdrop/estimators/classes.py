@@ -1,17 +1,15 @@
-"""Labels and weights of the classifiers.
+"""Labels and class probabilities of the classifiers, and the default model of their posterior (:func:`adapted`).
 
-The model that an estimator draws from where nothing was said of its noise and its prior.
-
-Flat rates and unit-normal weights, which ``bd.sample(bd.Model(), X, y)`` has, say much: that a feature is dropped half
-of the time, and that a weight is hardly above 2. On tables that want little noise or large weights they predict worse
-than ridge regression with a tuned penalty (``benchmarks.peers``). What ridge tunes is drawn here: the mean and the
-strength of the rates, and the scale of the weights,
+The flat rates and unit-normal weights of ``bd.sample(bd.Model(), X, y)`` are informative: features are dropped half of
+the time on average, and weights hardly exceed 2. On tables that need little noise or large weights they predict worse
+than ridge regression with a tuned penalty (``benchmarks.peers``). Therefore :func:`adapted` draws what ridge regression
+tunes: the mean and the strength of the rates, and the scale of the weights,
 
     η_d ~ Beta(μ s, (1 − μ) s),   w_d ~ N(0, σ²),   σ ~ HalfNormal(1),
 
-with the hyperpriors of ``bd.Hierarchical``, as point fits choose the strength of their noise (``bd.Tuned``). Several
-classes share all of them, ``w_kd ~ N(0, σ²)``. Where there are no fewer features than rows, as with words, the data say
-little of either, and the model stays as it is.
+with the hyperpriors of ``bd.Hierarchical``; point fits choose the strength of their noise instead (``bd.Tuned``).
+Several classes share all of these, ``w_kd ~ N(0, σ²)``. With at least as many features as rows, as for words, the data
+contain little information about them, and the model is unchanged.
 """
 
 from __future__ import annotations
@@ -52,12 +50,12 @@ __all__ = [
 def check_rows(
     estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None
 ) -> tuple[Design, Shaped[np.ndarray, " K"], PerRow, Rows]:
-    """Check the data of a fit: rows of some weight, the classes, the class number of each row and its origin.
+    """Check the data of a fit; return rows of positive weight, the classes, the class number and origin of each row.
 
     Raises
     ------
     ValueError
-        If there are fewer than two classes, or none of the rows of one has weight.
+        If there are fewer than two classes, or all rows of a class have weight 0.
     """
     design = check_training(estimator, X)
     classes, code, weight = check_classes(design, y, sample_weight)
@@ -83,7 +81,7 @@ def merge_rows(design: Any, code: PerRow, weight: PerRow) -> tuple[Any, PerRow, 
 
 
 def signs(code: PerRow, n_classes: int) -> PerRow:
-    """Signs of one problem per class, (n, K), or of the one problem of two classes, (n, 1).
+    """Targets ±1 of one problem per class, (n, K), or of the one problem of two classes, (n, 1).
 
     Examples
     --------
@@ -95,7 +93,7 @@ def signs(code: PerRow, n_classes: int) -> PerRow:
 
 
 def shares(positive: Float[AnyArray, "m K"]) -> Float[AnyArray, "m classes"]:
-    """Class probabilities, rows summing to 1, from those of the positive class (n, 1), or of each against the rest.
+    """Class probabilities, rows summing to 1, from those of the positive class (n, 1) or of each class (n, K).
 
     Examples
     --------
@@ -110,7 +108,7 @@ def shares(positive: Float[AnyArray, "m K"]) -> Float[AnyArray, "m classes"]:
 
 
 def chosen_by(score: Float[AnyArray, "m ..."]) -> Int[AnyArray, " m"]:
-    """Number of the class with the largest score, (n,), of scores (n,) or (n, 1) of two classes and (n, K) of more.
+    """Number of the class with the largest score, (n,), for scores (n,) or (n, 1) of two classes and (n, K) of more.
 
     Examples
     --------
@@ -123,10 +121,10 @@ def chosen_by(score: Float[AnyArray, "m ..."]) -> Int[AnyArray, " m"]:
 
 
 def agreeing(chance: Float[AnyArray, "m K"], chosen: Int[AnyArray, " m"]) -> Float[AnyArray, "m K"]:
-    """The nearest probabilities of which that of the chosen class is the largest.
+    """Nearest probabilities under which the chosen class is the most probable.
 
-    An average over the noise is not a function of the mean score: next to the boundary, where they are nearly equal, it
-    may prefer another class.
+    A probability averaged over the noise is not a function of the mean score: near the boundary it may prefer another
+    class.
 
     Examples
     --------
@@ -137,18 +135,18 @@ def agreeing(chance: Float[AnyArray, "m K"], chosen: Int[AnyArray, " m"]) -> Flo
     if not len(rows):
         return chance
     chance, own_chance = chance.copy(), chance[rows, chosen[rows]][:, None]
-    # All that are above a level come down to it, which the own one rises to.
+    # Probabilities above a level are lowered to it, and that of the chosen class is raised to it.
     above = -np.sort(-np.where(chance[rows] > own_chance, chance[rows], -np.inf), axis=1)
     count = 1 + np.arange(above.shape[1])
     means = (own_chance + np.cumsum(np.maximum(above, 0.0), axis=1)) / (1 + count)
-    level = np.maximum(own_chance, means.max(axis=1, keepdims=True))  # the own one, if others are as large
+    level = np.maximum(own_chance, means.max(axis=1, keepdims=True))  # unchanged if the others are at most equal
     chance[rows] = np.minimum(chance[rows], level)
     chance[rows, chosen[rows]] = np.nextafter(level[:, 0], 1.0)
     return chance
 
 
 class ClassScores(ClassifierMixin):
-    """Classes and their logarithmic probabilities from the scores and probabilities of a classifier."""
+    """Predicted classes and log probabilities, from the scores and probabilities of a classifier."""
 
     classes_: Shaped[np.ndarray, " K"]
 
@@ -162,7 +160,7 @@ class ClassScores(ClassifierMixin):
 
     @by_blocks
     def predict(self, X: Any) -> Shaped[AnyArray, " m"]:
-        """Class with the largest score, (n,), which is the most probable one."""
+        """Class with the largest score, (n,), which is also the most probable class."""
         chosen = chosen_by(self.decision_function(X))
         return self.classes_[chosen]
 
@@ -174,9 +172,9 @@ class ClassScores(ClassifierMixin):
 
 
 def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...], unit: float = 1.0) -> Model:
-    """The model with what was not given learnt: ``rates`` and ``weight_prior`` as the estimator has them, or None.
+    """If ``rates`` is None, return the model with hierarchical rates and, without ``weight_prior``, a learnt scale.
 
-    The scale of the weights has the prior ``HalfNormal(unit)``.
+    The scale of the weights has the prior ``HalfNormal(unit)``. If ``p >= n`` in ``shape`` (n, p), return ``model``.
 
     Examples
     --------
@@ -192,7 +190,7 @@ def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...],
 
 
 def joint_model(estimator: Any, model: Model) -> Model:
-    """The estimator's model with the softmax for its loss, and the rate 0.5 if none is named or to be chosen."""
+    """Return the estimator's model with the softmax loss, and with rate 0.5 if none is given or to be chosen."""
     usual = "taylor" if estimator.expected_deletion is None else "gaussian"
     loss = Softmax(usual if estimator.expectation is None else estimator.expectation)
     default = estimator.rates is None and estimator.expected_deletion is None and model.noise.has_rate
@@ -200,15 +198,15 @@ def joint_model(estimator: Any, model: Model) -> Model:
 
 
 def joint_rates(estimator: Any, model: Model) -> RateMap:
-    """Rates of the features on a block of rows, shared by the classes.
+    """Rates of the features in ``partial_fit``, shared by the classes.
 
-    A block does not say which rates all rows will have: where rates are learnt, or none are named, they are those of an
-    earlier fit, or the ones that learning starts from.
+    A block of rows does not determine the rates of all rows: learnt and default rates are those of an earlier fit, or
+    those from which learning starts.
     """
     model, names = joint_model(estimator, model), default_names(estimator)
     rate_map = model.bind(names)
     if model.noise.has_rate and (estimator.rates is None or rate_map.is_free):
-        # One against the rest has rates of each class.
+        # A fit of each class against the rest has rates per class.
         rate = np.atleast_2d(getattr(estimator, "rates_", rate_map.initial)).mean(axis=0)
         rate_map = replace(model, rates=Fixed(rate)).bind(names)
     return rate_map

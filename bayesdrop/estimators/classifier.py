@@ -1,6 +1,6 @@
 """Linear classifiers under feature noise, following the scikit-learn API.
 
-Two classes are one problem. More are solved one against the rest, all as one block with rates of their own, or jointly
+Two classes are one problem. More classes are fitted one against the rest, as one block with rates per class, or jointly
 by the softmax.
 """
 
@@ -44,7 +44,7 @@ __all__ = ["DropoutClassifier"]
 
 
 class DropoutClassifier(ClassScores, DropoutEstimator):
-    """Shared by the classifiers; a subclass names its loss."""
+    """Base of the classifiers; a subclass defines its loss."""
 
     classes_: Shaped[np.ndarray, " K"]
     selection_: Selection | None
@@ -52,7 +52,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     C_: float
 
     def _loss_weight(self) -> float:
-        # By default that of the last fit, if there was one.
+        # By default C of the last fit, if there was one.
         return getattr(self, "C_", 1.0) if self.C is None else self.C
 
     def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
@@ -64,7 +64,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         return centring
 
     def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
-        """The model to draw from, and the scale of weights in units of the columns of ``X``."""
+        """Return the model to draw from, and the prior scale of weights that suits the columns of ``X``."""
         if self.C is not None or self.weight_prior is not None:
             return (model if self.C is not None else replace(model, C=1.0)), 1.0
         other = clone(self)
@@ -76,7 +76,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         return PerFeature()
 
     def _resolve_multiclass(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
-        """Settle whether the classes are fitted jointly rather than one against the rest; ``shape`` is (n, p)."""
+        """Decide whether classes are fitted jointly, not one against the rest; ``shape`` (n, p), None for a block."""
         return False
 
     def _is_joint(self, classes: Shaped[np.ndarray, " K"]) -> bool:
@@ -89,16 +89,15 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
-            when needed.
+            Features, finite except missing entries; sparse input is never made dense, and :class:`bayesdrop.Blocks` are
+            read when needed.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0; weight 0 excludes a row, and weight 2 counts it twice; folds, which may choose the noise,
-            hold out a row as a whole.
+            Row weights, >= 0; weight 0 excludes a row, and weight 2 counts it twice. Folds hold out a row as a whole.
         groups : array (n,), optional
-            Labels of the rows that belong together, such as patients, which are held out together where the strength of
-            the noise is chosen; see :class:`bayesdrop.Tuned`.
+            Labels of rows that belong together, such as rows of one patient: folds that choose the strength of the
+            noise hold them out together; see :class:`bayesdrop.Tuned`.
 
         Returns
         -------
@@ -129,7 +128,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         if K > 2:
             check_memory(
                 f"y: a fit of {K:,} classes takes at least",
-                # Two numbers of each row and class; weights, gradient, curvature and a step.
+                # Two numbers per row and class; weights, gradient, curvature and a step.
                 8 * K * (2 * n * design.is_local + 4 * (p + 1)),
                 "join rare classes, take fewer rows, or a regressor if y is a number.",
             )
@@ -185,18 +184,18 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         n_total: float | None = None,
         forget: float = 0.0,
     ) -> Any:
-        """Fit a block of rows together with what is remembered of the blocks before.
+        """Fit a block of rows, together with what is stored of earlier blocks.
 
-        The rows before are a quadratic, whose curvature is kept whole up to 2,000 features and as its diagonal beyond;
-        learnt rates follow the counts so far. One pass over 60,000 rows, in blocks of 100 to 60,000, ended within 0.003
-        of the log loss of a fit to all rows, or 0.01 where a diagonal is kept; on 6,000 rows of several classes, one
-        against the rest, blocks of 100 ended within 0.005. There is no step size: ``SGDClassifier`` of scikit-learn
-        needs a schedule that suits the data, and keeps one number a feature, which suits a hundred thousand dense ones.
-        See :mod:`bayesdrop.fitting.problems.online`.
+        After the first 2,000 rows a quadratic represents the earlier ones: its curvature is a matrix up to 2,000
+        features (and 16 million entries over all problems) and a diagonal beyond; learnt rates follow the counts so
+        far. One pass over 60,000 rows, in blocks of 100 to 60,000, ended within 0.003 of the log loss of a fit to all
+        rows, or 0.01 with a diagonal; on 6,000 rows of several classes, one against the rest, blocks of 100 ended
+        within 0.005. There is no step size; ``SGDClassifier`` of scikit-learn needs a schedule that suits the data, but
+        stores one number per feature. See :mod:`bayesdrop.fitting.problems.online`.
 
-        Of an earlier ``fit`` the weights are remembered, as firmly as the prior holds them, and not its rows. A block
-        has no folds: rates by default are the choice of an earlier ``fit``, else those of ``bd.PerFeature()``. The
-        softmax keeps the rates of an earlier ``fit``, or those from which learning would start, 0.5 by default.
+        Of an earlier ``fit`` the weights are used, with the precision of the prior, but not its rows. A block has no
+        folds: default rates are those that an earlier ``fit`` chose, else those of ``bd.PerFeature()``. The softmax
+        keeps the rates of an earlier ``fit``, or those from which learning would start, 0.5 by default.
 
         Parameters
         ----------
@@ -205,15 +204,15 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         y : array (n,)
             Classes of the rows.
         classes : array (K,), optional
-            All classes, needed at the first call.
+            All classes, required at the first call.
         sample_weight : array (n,), optional
             Row weights, >= 0.
         n_total : float, optional
-            Rows in one pass over the data, for several passes: the penalty of the weights counts once a pass. By
-            default there is one pass.
+            Number of rows per pass over the data, if there are several passes: the penalty of the weights counts once
+            per pass. By default there is one pass.
         forget : float, default=0.0
-            Share of what is remembered that each new row replaces, for data that drift: of rows that came ``m`` rows
-            ago the share ``(1 − forget)^m`` counts, so that 1e-3 remembers about a thousand rows.
+            Share of what is stored that each new row replaces, for data that drift: a row that came ``m`` rows ago has
+            the weight ``(1 − forget)^m``, so that 1e-3 keeps about a thousand rows.
 
         Returns
         -------
@@ -264,10 +263,10 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
 
     @by_blocks
     def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
-        """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise.
+        """Mean score of each row under the noise, (n,) for two classes and (n, K) for more.
 
-        Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``; with
-        ``corrupted_inputs=True`` it is ``wᵀx + b``. The softmax gives the logarithm of the expected probabilities.
+        For biased dropout it is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b`` with ``c = centre_``; with ``corrupted_inputs=True`` or
+        ``expected_deletion`` it is ``wᵀx + b``. The softmax gives the logarithm of the expected probabilities.
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
@@ -279,9 +278,9 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Class probabilities, (n, K), averaged over the noise as by :func:`bayesdrop.predict`; rows sum to 1.
 
-        One against the rest, and of two classes, the average may prefer another class than the mean score next to the
-        boundary. ``predict`` follows the score, which on tables errs no more often, and such probabilities are moved to
-        the nearest ones that agree with it.
+        Near the boundary, the averaged probabilities may prefer another class than the mean score, except for the
+        softmax. ``predict`` follows the score, which on tables errs no more often, and such probabilities are replaced
+        by the nearest ones that agree with it.
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
@@ -292,12 +291,12 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> ArvizData:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
 
-        Takes the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its
-        ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is. Three classes or more are those
-        of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two. A logistic regression of
-        fewer features than rows, without ``rates``, ``method`` or ``target``, draws the strength of its rates and the
-        scale of its weights along; see :func:`.classes.adapted`. Where it has no ``C`` its weights have the standard
-        deviation ``√C`` of the default one, and their likelihood is that of ``C = 1``.
+        Accepts the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its
+        ArviZ object. It needs no earlier ``fit`` and does not change the estimator. With more than two classes a
+        logistic regression uses ``bd.Softmax()``, with rates shared by the classes; a hinge raises an error. With fewer
+        features than rows, and without ``rates``, ``method`` or ``target``, a logistic regression also draws the mean
+        and strength of its rates and the scale of its weights; see :func:`.classes.adapted`. Without ``C`` and
+        ``weight_prior``, the prior scale of weights is ``√C`` for the default ``C``, and the likelihood has ``C = 1``.
         """
         from ..posterior.sampling import sample
 
@@ -309,7 +308,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         return sample(model, X, y, sample_weight=sample_weight, class_weight=self.class_weight, **options)
 
     def _model_of_many(self) -> Model:
-        """The model of three classes or more, for sampling."""
+        """Model for sampling with more than two classes."""
         raise ValueError(
             f"y: expected two classes, got more, and {type(self).__name__} has no likelihood of more; take "
             "DropoutLogisticRegression, or bd.sample with loss=bd.Softmax()."
@@ -317,14 +316,14 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
 
 
 def _probability(estimator: Any, model: Model, X: Any, joint: bool) -> Float[AnyArray, "m K"]:
-    """Probability of the positive class of each problem, (n, 1) or (n, K), or of each class ``joint``, (n, K).
+    """Probability of the positive class of each problem, (n, 1) or (n, K), or of each class if ``joint``, (n, K).
 
-    That of a softmax is the average that :func:`bayesdrop.predict` takes.
+    Probabilities are averaged over the noise as by :func:`bayesdrop.predict`.
 
     Raises
     ------
     ValueError
-        If a score leaves double precision.
+        If a score overflows.
     """
     design, weights = estimator._about_centre(check_features(estimator, X))
     coef, intercept, rates = np.ascontiguousarray(weights[:-1].T), weights[-1], np.atleast_2d(estimator.rates_)

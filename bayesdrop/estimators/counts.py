@@ -21,7 +21,7 @@ __all__ = ["DropoutNegativeBinomialRegressor", "DropoutPoissonRegressor"]
 
 @dataclass(frozen=True)
 class _Moments:
-    """Laws of scores by their mean and ``v``, ``E e^s = exp(m + v/2)``; see :class:`.losses.base.NoisedScores`."""
+    """Distributions of scores by ``m`` and ``v``, ``E e^s = exp(m + v/2)``; see :class:`.losses.base.NoisedScores`."""
 
     location: PerRow
     var: PerRow
@@ -37,7 +37,7 @@ class _Moments:
 
 
 class _DropoutCountRegressor(DropoutRegressor):
-    """Shared by the regressors of counts; a subclass names its loss, and its deviance."""
+    """Base of the regressors of counts; a subclass defines its loss and its deviance."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -51,8 +51,8 @@ class _DropoutCountRegressor(DropoutRegressor):
     def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Expected count under the noise, (n,): ``E e^s`` for a Poisson count, ``r E e^s`` for a negative binomial one.
 
-        Exact, through the moment-generating function of the noise, except for rows on a cluster, whose scores are taken
-        for normal. With ``corrupted_inputs=True`` the score is ``wᵀx + b``.
+        Exact, by the moment-generating function of the noise, except for rows on a cluster, whose scores are treated as
+        normal. With ``corrupted_inputs=True`` the score is ``wᵀx + b``, without noise.
         """
         moments, weights = self._score_moments(X, exponential=True)
         with double_range():
@@ -62,7 +62,7 @@ class _DropoutCountRegressor(DropoutRegressor):
         return counts
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the deviance that is explained, D², as ``PoissonRegressor.score`` has it: 1 at best.
+        """Explained share of the deviance, D², as in scikit-learn's ``PoissonRegressor.score``: at most 1.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class _DropoutCountRegressor(DropoutRegressor):
         Returns
         -------
         float
-            One less the deviance over that of a constant.
+            One minus the deviance divided by the deviance of a constant.
         """
         X, y = check_here(self, X, y, y_numeric=True, reset=False)
         weight = check_sample_weight(sample_weight, X.shape[0])
@@ -91,14 +91,14 @@ class DropoutPoissonRegressor(LinearParameters, _DropoutCountRegressor):
     """Poisson regression trained under marginalised feature noise.
 
     Minimises ``½‖w‖² + C Σ E(e^s − y s)``, with ``E e^s`` exact for every noise. At rate 0 it is scikit-learn's
-    ``PoissonRegressor`` with ``alpha = 1/(C Σ sample_weight)``, whose loss is a mean where this one is a sum. The
-    targets are counts, or events per unit of exposure with the exposure as ``sample_weight``; ``sample`` takes counts.
+    ``PoissonRegressor`` with ``alpha = 1/(C Σ sample_weight)``, because its loss is a mean and this one is a sum. The
+    targets are counts, or events per unit of exposure with the exposure as ``sample_weight``; ``sample`` needs counts.
 
     Parameters
     ----------
     rates : float, array (p,) or Rates, optional
-        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and the like to learn them. In their rule a
-        count ``y`` counts ``y`` times in favour of a higher score, and as often as the mean count in favour of a lower
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and similar objects to learn them. In the sign
+        rule a row counts ``y`` times in favour of a higher score, and as often as the mean count in favour of a lower
         one.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
@@ -106,24 +106,24 @@ class DropoutPoissonRegressor(LinearParameters, _DropoutCountRegressor):
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
         not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="exact"
-        ``"exact"`` (default), ``"gaussian"`` (which data on a cluster need) or ``"taylor"``; see
+        ``"exact"`` (default), ``"gaussian"`` (required for data on a cluster) or ``"taylor"``; see
         :class:`bayesdrop.Poisson`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
-    method : Newton or EM, optional
-        Minimiser, with its tolerance; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    method : Newton, optional
+        As in :class:`DropoutSVR`, but without EM: this loss has no auxiliary variables.
     fit_intercept : bool, default=True
         Add an intercept.
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
         Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
-        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        instead of its mean under the noise, ``(g∘w)ᵀx``, predictions are not averaged over the noise, and
         ``centre="auto"`` means None.
     missing : None or "nan", optional
         How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
-        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
-        not missing; see :class:`bayesdrop.Model`.
+        dropped one: it becomes ``centre_``, in training and in prediction, by default the mean of the observed entries
+        of its column; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
@@ -176,17 +176,17 @@ class DropoutNegativeBinomialRegressor(LinearParameters, _DropoutCountRegressor)
     """Negative binomial regression of overdispersed counts, trained under marginalised feature noise.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the bound of the expected loss ``(y + r) log(1 + e^s) − y s`` by
-    Polya-Gamma variables. The score is the logarithm of ``μ/r``, and the variance of a count of mean ``μ`` is
-    ``μ + μ²/r``; ``r`` is known.
+    Polya-Gamma variables. The score is the logarithm of ``μ/r``, and a count of mean ``μ`` has the variance
+    ``μ + μ²/r``; ``r`` is given.
 
     Parameters
     ----------
     rates : float, array (p,) or Rates, optional
-        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and the like to learn them. In their rule a
-        count ``y`` counts ``y`` times in favour of a higher score, and as often as the mean count in favour of a lower
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and similar objects to learn them. In the sign
+        rule a row counts ``y`` times in favour of a higher score, and as often as the mean count in favour of a lower
         one.
     dispersion : float, default=1.0
-        The ``r > 0``; see :class:`bayesdrop.NegativeBinomial`. For large ``r`` counts are nearly Poisson.
+        Parameter ``r > 0``; see :class:`bayesdrop.NegativeBinomial`. For large ``r`` counts are nearly Poisson.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
@@ -204,12 +204,12 @@ class DropoutNegativeBinomialRegressor(LinearParameters, _DropoutCountRegressor)
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
         Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
-        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        instead of its mean under the noise, ``(g∘w)ᵀx``, predictions are not averaged over the noise, and
         ``centre="auto"`` means None.
     missing : None or "nan", optional
         How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
-        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
-        not missing; see :class:`bayesdrop.Model`.
+        dropped one: it becomes ``centre_``, in training and in prediction, by default the mean of the observed entries
+        of its column; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200

@@ -38,26 +38,27 @@ class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
         the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is chosen by the log
         loss of held-out rows. ``bd.PerFeature()`` is the published rule, in one fit. With more than two classes each
         class learns its own rates, and the negative class is weighted by ``n₊/n₋`` in the rate update unless the rates
-        object says otherwise. ``partial_fit``, which has no folds, uses ``bd.PerFeature()`` by default; for ``sample``
-        see there.
+        object says otherwise. ``partial_fit``, which has no folds, uses ``bd.PerFeature()`` by default; see ``sample``
+        for its default.
     C : float, optional
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``. By default it is chosen together with
         the strength of the rates, by the same held-out rows, among 14 values from 1e-4 to 1e4 times a start. If
         nothing is chosen, as with fixed ``rates``, it is the start: the power of ten nearest to one over the mean
-        square of the non-zero entries of the median column, which is 1 for standardised columns and 0/1 words and
-        about 100 for TF-IDF rows of norm 1; or 1 if a ``weight_prior`` is given.
+        square of non-zero entries (or the variance, if 0 is not a typical value) of the median column, which is 1 for
+        standardised columns and 0/1 words, and about 100 for TF-IDF rows of norm 1; or 1 with a ``weight_prior``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
         not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, optional
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
-        takes ``"taylor"`` (default) or ``"gaussian"``. With ``expected_deletion`` the default is ``"gaussian"``.
+        accepts ``"taylor"`` (default) or ``"gaussian"``. With ``expected_deletion`` the default is ``"gaussian"``.
     multiclass : str, default="auto"
         How more than two classes are fitted: ``"softmax"`` fits them jointly, with shared rates (Wager, Wang & Liang
         2013); ``"one_vs_rest"`` fits each class against the others, with rates of each class, and normalises the
-        probabilities. ``"auto"`` (default) is the softmax if there are at most as many features as rows, as its log
-        loss is smaller on tables, and otherwise one against the rest, which predicts as well from words in a fifth of
-        the time. ``partial_fit`` always uses the softmax by default.
+        probabilities. ``"auto"`` (default) is one against the rest if there are more features than rows, because it
+        predicts as well from words in a fifth of the time, or if ``expectation="augmentation"``, which the softmax
+        lacks. Otherwise it is the softmax, whose log loss is smaller on tables. ``partial_fit`` ignores the number of
+        features, and continues with the choice of an earlier fit.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
@@ -74,15 +75,14 @@ class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
         ``centre="auto"`` means None.
     expected_deletion : float, array (p,) or mapping of column names, optional
         Share of the entries of each column that the rows to predict will lose, in [0, 1); columns that a mapping does
-        not name lose none. Fit complete rows: the noise is this deletion, so that ``rates`` is left out, and held-out
-        rows are scored as rows that lose entries, by which ``C`` is
-        chosen if it is None. An entry that is lost comes as NaN and
-        becomes ``centre_``, by default the mean of its column (``missing="nan"`` is implied); with
-        ``corrupted_inputs=True`` it comes as a zero.
+        not name lose none. Fit complete rows, without ``rates``: the noise is this deletion, and if ``C`` is None, it
+        is chosen by scores of held-out rows that lose entries. An entry that is lost comes as NaN and becomes
+        ``centre_``, by default the mean of its column (``missing="nan"`` is implied); with ``corrupted_inputs=True``
+        it comes as a zero.
     missing : None or "nan", optional
         How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
-        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
-        not missing; see :class:`bayesdrop.Model`.
+        dropped one: it becomes ``centre_``, in training and in prediction, by default the mean of the observed entries
+        of its column; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
@@ -151,7 +151,7 @@ class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
     expected_deletion: Any = None
 
     def _loss(self) -> Loss:
-        # Deletion is real: its mean loss is what new rows will have, and a bound of it is too cautious.
+        # New rows really lose entries: their expected loss is minimised, because its bound is too conservative.
         usual = "augmentation" if self.expected_deletion is None else "gaussian"
         return Logistic(usual if self.expectation is None else self.expectation)
 
@@ -183,23 +183,22 @@ class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
-            when needed.
+            Features, finite except missing entries; sparse input is never made dense, and :class:`bayesdrop.Blocks` are
+            read when needed.
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0; weight 0 excludes a row, and weight 2 counts it twice; folds, which may choose the noise,
-            hold out a row as a whole.
+            Row weights, >= 0; weight 0 excludes a row, and weight 2 counts it twice. Folds hold out a row as a whole.
         groups : array (n,), optional
-            Labels of the rows that belong together, such as patients, which are held out together where the strength of
-            the noise is chosen; see :class:`bayesdrop.Tuned`.
+            Labels of rows that belong together, such as rows of one patient: folds that choose the strength of the
+            noise hold them out together; see :class:`bayesdrop.Tuned`.
         unlabelled : array or scipy sparse (m, p), optional
-            Rows without labels. What the noise adds to the logistic loss does not depend on the label, so that they
-            tell which features are noisy together (Wager, Wang & Liang 2013). Of several minima it is the one below the
-            fit without them, or without noise where that has several too (``"taylor"``, the softmax), unless
-            ``warm_start`` says where to begin.
+            Rows without labels. The term that the noise adds to the logistic loss does not depend on the label, so that
+            these rows contribute to it (Wager, Wang & Liang 2013). If there are several minima, the fit descends from
+            the fit without these rows or, if that has several minima, too (``"taylor"``, the softmax), from the fit
+            without noise, unless ``warm_start`` defines the start.
         unlabelled_weight : float
-            Weight ``α >= 0`` of each of them: labelled and unlabelled rows share one penalty as ``1 : α``.
+            Weight ``α >= 0`` of each unlabelled row: labelled and unlabelled rows share the noise term as ``1 : α``.
 
         Returns
         -------
@@ -217,12 +216,12 @@ class DropoutSVC(LinearParameters, DropoutClassifier):
     linear SVM. ``C`` is c of Chen et al. (2015).
 
     A hinge loss has no probabilities. If the strength of the rates is chosen on folds, as by default, ``predict_proba``
-    is then calibrated on the scores of held-out rows: ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the score ``s`` of
-    a row (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), and ``e^{a s_k} / Σ_l e^{a s_l}`` for more than two
-    classes. With two classes ``decision_function`` is ``s + b/a``, zero where both are equally probable; ``b`` is 0
-    unless it gains a unit of log-likelihood. With given
-    rates, after ``partial_fit``, or if ``corrupted_inputs`` was changed after the fit, no scores were held out, and
-    ``predict_proba`` is the pseudo-likelihood, averaged over the noise as in :func:`bayesdrop.predict`: not calibrated.
+    is calibrated on the scores of held-out rows: ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the score ``s`` of a row
+    (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), and ``e^{a s_k} / Σ_l e^{a s_l}`` for more than two
+    classes. With two classes ``decision_function`` is ``s + b/a``, zero if both are equally probable; ``b`` is 0 unless
+    it gains a unit of log-likelihood. If nothing is chosen on folds, after ``partial_fit``, or if ``corrupted_inputs``
+    was changed after the fit, there are no such scores, and ``predict_proba`` is the pseudo-likelihood, averaged over
+    the noise as in :func:`bayesdrop.predict`, which is not calibrated.
 
     Parameters
     ----------
@@ -234,7 +233,7 @@ class DropoutSVC(LinearParameters, DropoutClassifier):
     noise : Noise, optional
         As in :class:`DropoutLogisticRegression`.
     margin : float, default=1.0
-        Score above which a row of a class costs nothing, as in :class:`bayesdrop.Hinge`.
+        Score in favour of its class above which a row costs nothing, as in :class:`bayesdrop.Hinge`.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior, method, class_weight : object, optional
@@ -312,14 +311,14 @@ class DropoutSVC(LinearParameters, DropoutClassifier):
 
     def _set_weights(self, weights: Float[np.ndarray, "q problems"]) -> None:
         super()._set_weights(weights)
-        self.calibration_ = None  # until scores of held-out rows are known
+        self.calibration_ = None  # until there are scores of held-out rows
 
     def _calibrated(self) -> Calibration | None:
-        """The calibration, if it is for scores such as those of new rows."""
+        """The calibration, if it applies to scores of new rows."""
         calibration = self.calibration_
         if calibration is None or calibration.corrupted_inputs != self.arrives_noised:
             return None
-        # Without weights all rows have one score, which is none of those of folds that had some weights.
+        # If all weights are 0, rows have one score, unlike the scores of folds whose weights are not all 0.
         is_constant = self.status_ is Status.ALL_ZERO and len(self.classes_) == 2
         return calibration.without_scores() if is_constant else calibration
 
@@ -329,15 +328,15 @@ class DropoutSVC(LinearParameters, DropoutClassifier):
 
     @by_blocks
     def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
-        """Score of each row under the noise, (n,) for two classes and (n, K) for more, less its threshold.
+        """Score of each row under the noise, (n,) for two classes and (n, K) for more, minus a threshold.
 
-        The threshold is zero, or where held-out scores made both of two classes as probable.
+        The threshold is the score at which calibrated probabilities of two classes are equal, or 0.
         """
         return super().decision_function(X) - self._threshold()
 
     @by_blocks
     def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
-        """Class probabilities, (n, K), by the scores of held-out rows, or by the pseudo-likelihood; rows sum to 1."""
+        """Class probabilities, (n, K), calibrated or from the pseudo-likelihood; rows sum to 1."""
         check_is_fitted(self)
         calibration = self._calibrated()
         if calibration is None:

@@ -44,17 +44,17 @@ class DropoutSVR(LinearParameters, DropoutRegressor):
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
         Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
-        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        instead of its mean under the noise, ``(g∘w)ᵀx``, predictions are not averaged over the noise, and
         ``centre="auto"`` means None.
     expected_deletion : float, array (p,) or mapping of column names, optional
         Share of the entries of each column that the rows to predict will lose, in [0, 1); columns that a mapping does
-        not name lose none. Fit complete rows: the noise is this deletion, so that ``rates`` is left out. An entry that
-        is lost comes as NaN and becomes ``centre_``, by default the mean of its column (``missing="nan"`` is implied);
+        not name lose none. Fit complete rows, without ``rates``: the noise is this deletion. An entry that is lost
+        comes as NaN and becomes ``centre_``, by default the mean of its column (``missing="nan"`` is implied);
         with ``corrupted_inputs=True`` it comes as a zero.
     missing : None or "nan", optional
         How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
-        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
-        not missing; see :class:`bayesdrop.Model`.
+        dropped one: it becomes ``centre_``, in training and in prediction, by default the mean of the observed entries
+        of its column; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
@@ -105,8 +105,8 @@ class DropoutSVR(LinearParameters, DropoutRegressor):
 class DropoutQuantileRegressor(LinearParameters, DropoutRegressor):
     """Linear quantile regression trained under marginalised feature noise.
 
-    Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with a bound of the expected check loss (Koenker & Bassett 1978; the auxiliary
-    variables are those of Kozumi & Kobayashi 2011). At rate 0 it is quantile regression with a quadratic penalty, where
+    Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with a bound of the expected check loss (Koenker & Bassett 1978; auxiliary
+    variables of Kozumi & Kobayashi 2011). At rate 0 it is quantile regression with a quadratic penalty, where
     scikit-learn's ``QuantileRegressor`` has an absolute one; without a penalty, that is with a large ``C`` here and
     ``alpha=0`` there, the two are the same.
 
@@ -167,7 +167,7 @@ class DropoutQuantileRegressor(LinearParameters, DropoutRegressor):
     expected_deletion: Any = None
 
     def _loss(self) -> Loss:
-        # Checked here as well, under the name that this parameter goes by.
+        # Check here, too, for a message with this parameter's name.
         check_number(self.quantile, "quantile", above=0, below=1, advice="the median has 0.5, the upper decile 0.9")
         return Quantile(self.quantile, expectation=self.expectation)
 
@@ -199,17 +199,17 @@ class DropoutRidge(LinearParameters, DropoutRegressor):
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
         Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
-        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        instead of its mean under the noise, ``(g∘w)ᵀx``, predictions are not averaged over the noise, and
         ``centre="auto"`` means None.
     expected_deletion : float, array (p,) or mapping of column names, optional
         Share of the entries of each column that the rows to predict will lose, in [0, 1); columns that a mapping does
-        not name lose none. Fit complete rows: the noise is this deletion, so that ``rates`` is left out. An entry that
-        is lost comes as NaN and becomes ``centre_``, by default the mean of its column (``missing="nan"`` is implied);
+        not name lose none. Fit complete rows, without ``rates``: the noise is this deletion. An entry that is lost
+        comes as NaN and becomes ``centre_``, by default the mean of its column (``missing="nan"`` is implied);
         with ``corrupted_inputs=True`` it comes as a zero.
     missing : None or "nan", optional
         How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
-        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
-        not missing; see :class:`bayesdrop.Model`.
+        dropped one: it becomes ``centre_``, in training and in prediction, by default the mean of the observed entries
+        of its column; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200

@@ -25,7 +25,7 @@ __all__ = ["DropoutRegressor"]
 
 
 class DropoutRegressor(RegressorMixin, DropoutEstimator):
-    """Shared by the regressors; a subclass names its loss."""
+    """Base of the regressors; a subclass defines its loss."""
 
     def _default_rates(self) -> Any:
         return Fixed(0.1)
@@ -37,14 +37,14 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         Parameters
         ----------
         X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
-            when needed.
+            Features, finite except missing entries; sparse input is never made dense, and :class:`bayesdrop.Blocks` are
+            read when needed.
         y : array (n,)
             Targets.
         sample_weight : array (n,), optional
-            Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+            Row weights, >= 0; weight 2 counts a row twice, and weight 0 excludes it.
         groups : array (n,), optional
-            Labels of the rows that belong together, for ``rates=bd.Tuned()``, which counts take.
+            Labels of rows that belong together, for ``rates=bd.Tuned()`` of the regressors of counts.
 
         Returns
         -------
@@ -76,9 +76,9 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None, forget: float = 0.0
     ) -> Any:
-        """Fit a block of rows with what is remembered of the blocks before.
+        """Fit a block of rows, together with what is stored of earlier blocks.
 
-        See :mod:`bayesdrop.fitting.problems.online`. Of an earlier ``fit`` the weights are remembered, not its rows.
+        See :mod:`bayesdrop.fitting.problems.online`. Of an earlier ``fit`` the weights are used, not its rows.
 
         Parameters
         ----------
@@ -89,9 +89,9 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         sample_weight : array (n,), optional
             Row weights, >= 0.
         n_total : float, optional
-            Rows in one of several passes: the penalty of the weights counts once a pass. By default there is one.
+            Number of rows per pass: the penalty of the weights counts once per pass. By default there is one pass.
         forget : float, default=0.0
-            Share of what is remembered that a new row replaces, if data drift; 1e-3 remembers about a thousand rows.
+            Share of what is stored that each new row replaces, for data that drift; 1e-3 keeps about a thousand rows.
 
         Returns
         -------
@@ -115,22 +115,22 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
     def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Mean of the score under the noise, (n,).
 
-        Under biased dropout that is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b``, ``c`` being ``centre_``. With
-        ``corrupted_inputs=True`` it is ``wᵀx + b``.
+        For biased dropout it is ``((1 − η)∘w)ᵀx + (η∘w)ᵀc + b`` with ``c = centre_``. With ``corrupted_inputs=True`` or
+        ``expected_deletion`` it is ``wᵀx + b``.
         """
         return self._mean_scores(X)[:, 0]
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> ArvizData:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
 
-        Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object. Give the estimator free rates, as
-        in ``rates=bd.PerFeature()``, to draw those too. The scale of the likelihood is that of the fit, of a squared
-        loss the variance ``1/C``; ``bd.sample`` learns it.
+        Accepts the options of :func:`bayesdrop.sample` and returns its ArviZ object. Give the estimator free rates, as
+        in ``rates=bd.PerFeature()``, to draw those, too. The scale of the likelihood is fixed as in the fit, for a
+        squared loss at the variance ``1/C``, while ``bd.sample`` learns it.
         """
         from ..posterior.sampling import sample
 
         model = self._model()
-        # The loss weighs as in the fit: its scale is known, of a squared loss the variance 1/C.
+        # The scale is 1 as in the fit; with the weight C of the loss a squared loss has the variance 1/C.
         scales = {one.field: 1.0 for one in model.loss.parameters if one.degree}
         loss: Any = model.loss
         model = replace(model, loss=replace(loss, **scales)) if scales else model

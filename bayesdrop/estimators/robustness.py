@@ -1,17 +1,16 @@
 """Features that go missing at test time: random deletion, scores under deletion, and training for it.
 
-"Nightmare at test time" (Globerson & Roweis 2006; Zhuo, Zhu & Zhang 2015, section 4): the training rows are whole, and
-in each row to come a feature is missing, so zero, with a probability ``q`` that is known roughly. The recipe:
+"Nightmare at test time" (Globerson & Roweis 2006; Zhuo, Zhu & Zhang 2015, section 4): the training rows are complete,
+and each feature of a new row is missing, that is zero, with a probability ``q`` that is roughly known. To prepare:
 
-1. ``q`` is the prior mode of the dropout rates, ``bd.Beta.from_mode(q, relative_strength=λ)``: the learnt rates are
-   ``(η̂_d + λ q)/(1 + λ)``, between what the data say of a feature and what is expected to happen to it.
-2. ``corrupted_inputs=True``: the new rows are corrupted already, so their score is ``wᵀx`` and not its mean under
-   further noise. It also keeps the noise of the training about 0, which is what a missing feature becomes, where
-   ``centre="auto"`` might else take a mean.
-3. :func:`deletion_scorer` scores with deletions; it is a ``scoring`` of scikit-learn, so that ``C`` and ``λ`` may be
-   chosen with it.
+1. Use ``q`` as the prior mode of the dropout rates, ``bd.Beta.from_mode(q, relative_strength=λ)``: the learnt rates are
+   ``(η̂_d + λ q)/(1 + λ)``, between the rate that the data suggest for a feature and its rate of deletion.
+2. Set ``corrupted_inputs=True``: new rows are already corrupted, so that their score is ``wᵀx`` and not its mean under
+   further noise. The training noise then replaces features by 0, the value of a missing feature, also where
+   ``centre="auto"`` would use the mean.
+3. Score with :func:`deletion_scorer`, a ``scoring`` for scikit-learn, by which ``C`` and ``λ`` may be chosen.
 
-Deletion acts on the matrix that the model sees: scale before, without moving zero, or delete inside the pipeline.
+Deletion acts on the features that the model receives: scale them first, without shifting zero, or delete in a pipeline.
 
 >>> import bayesdrop as bd
 >>> from sklearn.datasets import load_digits
@@ -47,11 +46,11 @@ _MOST_REPEATS = 10**6
 
 
 def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
-    """Copy with entries deleted, of the kind that came."""
+    """Copy of ``X``, of the same type, with entries deleted at random."""
     table_of_user, X = X, admit(X)
     if issparse(X):
         rows = X.tocsr(copy=True)
-        # One stored number per entry in the order of rows, so that the same seed deletes the same as in a dense array.
+        # Store one number per entry in the order of rows, so that a seed deletes the same entries as in a dense array.
         rows.sum_duplicates()
         rows.eliminate_zeros()
         _refuse_missing(rows.data)
@@ -104,7 +103,7 @@ def delete_features(X: Any, rate: float, seed: Any) -> Any:
     Raises
     ------
     ValueError
-        If the rate is not a probability, the seed not an integer, or ``X`` not a numeric matrix.
+        If the rate is not a probability, the seed is invalid, or ``X`` is not a complete numeric matrix.
 
     See Also
     --------
@@ -123,7 +122,7 @@ def delete_features(X: Any, rate: float, seed: Any) -> Any:
 
 @dataclass(frozen=True)
 class DeletionScorer:
-    """Score after deletion; made by :func:`deletion_scorer`.
+    """Scorer that deletes features first; made by :func:`deletion_scorer`.
 
     Attributes
     ----------
@@ -132,9 +131,9 @@ class DeletionScorer:
     seed : int
         Seed of the deletions.
     scoring : str, callable or None
-        What is scored.
+        Name of a scikit-learn scorer, a scorer, or None for ``estimator.score``.
     repeats : int
-        Deletions that the score is averaged over.
+        Number of deletions over which the score is averaged.
     """
 
     rate: float

@@ -1,10 +1,7 @@
-"""Validation of the data of estimators: accepted types, checks and names of columns.
+"""Validate the data of estimators and store their parameters.
 
-Parameters of the estimators, kept as given.
-
-A failed fit leaves an estimator as it was.
-
-Rows without labels, checked against the labelled ones.
+Checks cover types and columns of the features, missing entries, and rows without labels. Parameters are stored as
+given, and a failed fit leaves an estimator unchanged (:func:`intact`).
 """
 
 from __future__ import annotations
@@ -47,29 +44,29 @@ __all__ = [
 ]
 
 FLOATS = (np.float64, np.float32)
-"""Types that a design keeps as they are."""
+"""Types that a design stores unchanged."""
 
 
 def default_names(estimator: Any) -> list[str]:
-    """Feature names of a fitted estimator, ``x0, x1, …`` where the data had none."""
+    """Feature names of a fitted estimator, ``x0, x1, …`` if the data had none."""
     names = getattr(estimator, "feature_names_in_", None)
     return [f"x{d}" for d in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def missing_of(estimator: Any) -> str | None:
-    """The setting ``missing`` of an estimator, checked; None where it has none. Rows that lose entries have NaN."""
+    """Check and return the setting ``missing``, None if there is none; "nan" with ``expected_deletion``."""
     setting: str | None = check_choice(getattr(estimator, "missing", None), "missing", (None, "nan"))
     return setting if getattr(estimator, "expected_deletion", None) is None else "nan"
 
 
 def takes_missing(estimator: Any) -> bool:
-    """Whether NaN is a missing entry to an estimator whose setting may be wrong yet."""
+    """Whether an estimator, whose settings need not be valid, accepts NaN as a missing entry."""
     setting = getattr(estimator, "missing", None)
     return (isinstance(setting, str) and setting == "nan") or getattr(estimator, "expected_deletion", None) is not None
 
 
 def deletion_of(estimator: Any) -> Fixed:
-    """Rates at which the rows to predict will lose entries, as the estimator has them."""
+    """Rates at which the rows to predict will lose entries, from ``expected_deletion``; checked."""
     deletion = estimator.expected_deletion
     check_rate(list(deletion.values()) if isinstance(deletion, Mapping) else deletion, "expected_deletion")
     return Fixed(deletion)
@@ -77,12 +74,12 @@ def deletion_of(estimator: Any) -> Fixed:
 
 @dataclass(frozen=True)
 class MissingRules:
-    """When missing entries of new rows are a surprise.
+    """Limit for missing entries of new rows, beyond which there is a warning.
 
     Attributes
     ----------
     share : float
-        Share of the entries of new rows that may be missing without a warning where the rows of the fit were complete.
+        Maximum share of missing entries of new rows without a warning, if the rows of the fit were complete.
     """
 
     share: float = 0.03
@@ -92,7 +89,7 @@ RULES = MissingRules()
 
 
 def _warn_of_deletion(estimator: Any, design: Design) -> None:
-    """Warn if entries of new rows are missing, and the fit has seen complete rows alone and expects more of them."""
+    """Warn if entries of new rows are missing, but the rows of the fit were complete and no deletion was expected."""
     if not getattr(estimator, "_is_complete", False) or estimator.arrives_noised or not design.is_local:
         return
     share = float(design.missing_share().mean())
@@ -110,7 +107,7 @@ def _warn_of_deletion(estimator: Any, design: Design) -> None:
 
 
 def _advice(estimator: Any, *, is_new: bool = False) -> str:
-    """Advice about NaN, for its message; ``is_new`` for rows to predict."""
+    """Advice about NaN, for the error message; ``is_new`` for rows to predict."""
     if is_new and "expected_deletion" in estimator.get_params(deep=False):
         return (
             'If new rows lose entries, fit with expected_deletion=, the share that they lose, or with missing="nan", '
@@ -131,7 +128,7 @@ def facts_of(estimator: Any) -> ColumnFacts:
 
 
 def match_rows(estimator: Any, X: Any) -> Any:
-    """New rows of a fitted estimator; raise ValueError if their columns have other names or another order."""
+    """Return new rows for a fitted estimator; raise ValueError if columns have other names or another order."""
     facts, names = facts_of(estimator), default_names(estimator)
     X = read_alike(X, names, facts)
     column_order(X, names, facts, any_order=False)
@@ -139,13 +136,13 @@ def match_rows(estimator: Any, X: Any) -> Any:
 
 
 def check_new_matrix(estimator: Any, X: Any, **options: Any) -> Any:
-    """Check new rows in memory of a fitted estimator, (m, p); ``options`` are those of ``validate_data``."""
+    """Check new rows (m, p) in memory for a fitted estimator; ``options`` go to ``validate_data``."""
     X = match_rows(estimator, in_memory(X))
     return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=False, **options)
 
 
 def check_training(estimator: Any, X: Any) -> Design:
-    """Check the features of a fit where they are, and keep the number and the names of the features."""
+    """Check the features of a fit where they are stored, and set number and names of features of the estimator."""
     for name in ("feature_names_in_", "zero_based_in_"):
         if hasattr(estimator, name):
             delattr(estimator, name)
@@ -164,9 +161,9 @@ def check_training(estimator: Any, X: Any) -> Design:
 def check_here(
     estimator: Any, X: Any, y: Any, *, missing: str | None = None, **options: Any
 ) -> tuple[Any, Shaped[AnyArray, "n ..."]]:
-    """Check features and labels that have to be in memory; ``options`` are those of ``validate_data``.
+    """Check features and labels that must be in memory; ``options`` go to ``validate_data``.
 
-    NaN stays where it is if ``missing``, or the estimator's own setting, takes it for missing entries.
+    NaN is accepted as a missing entry if ``missing``, or the setting of the estimator, is "nan".
     """
     y = plain_column(y)
     if options.get("y_numeric") and isinstance(y, np.ndarray):
@@ -198,7 +195,7 @@ def check_features(estimator: Any, X: Any) -> Design:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NoiseParameters:
-    """Constructor arguments of every linear estimator, stored as given: scikit-learn clones them by identity."""
+    """Constructor arguments of all linear estimators, stored as given, because scikit-learn compares identities."""
 
     rates: Any = field(default=None, kw_only=False)
     noise: Any = None
@@ -213,13 +210,13 @@ class NoiseParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearParameters(NoiseParameters):
-    """Constructor arguments of the estimators that fit once, with given ``C`` and rates."""
+    """Constructor arguments of the linear estimators other than those with a search (``...CV``)."""
 
     warm_start: bool = False
 
 
 def set_parameters(estimator: Any, parameters: Mapping[str, Any]) -> None:
-    """Keep the arguments of a constructor, its ``locals()``, as they came: scikit-learn clones them by identity.
+    """Store the arguments of a constructor, its ``locals()``, as given, because scikit-learn compares identities.
 
     Examples
     --------
@@ -238,10 +235,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def intact(method: Method) -> Method:
-    """Let a method that fits set its attributes all or none: after an error those from before are there again.
+    """Let a method that fits set all attributes or none: after an error the earlier attributes are restored.
 
-    An estimator that has ``n_features_in_`` or ``classes_`` of data that it was never fitted to says that it is fitted,
-    and refuses the data that it is given next. Attributes are put back, so what a method changes in place it copies.
+    Otherwise an estimator with ``n_features_in_`` or ``classes_`` of data that it was not fitted to would count as
+    fitted, and reject the next data. Attributes are restored, not copied: a method must copy what it changes in place.
 
     Examples
     --------
@@ -272,7 +269,7 @@ def intact(method: Method) -> Method:
 
 
 def check_unlabelled(rows: Any, weight: Any, labelled: Design, missing: str | None = None) -> Design:
-    """Return the rows as a design, or raise ValueError if they or their weight do not fit.
+    """Return unlabelled rows as a design, or raise an error if they do not match ``labelled`` or ``weight`` is < 0.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Predictors with one hidden layer whose inputs are noised."""
+"""Fit and sample predictors with one hidden layer whose inputs are noised."""

@@ -1,11 +1,11 @@
 r"""Log density of a hidden layer whose inputs are noised, for samplers that follow gradients.
 
-    N(α; 0, P⁻¹) N(a; 0, 3²) N(W; 0, 1) Π_j p(η_j) Π_i E_{s ~ N(m_i, v_i)} exp{−C s_i loss(y_i, s)}
+    N(α; 0, P⁻¹) N(a; 0, 3²) N(W; 0, 1) Π_j p(η_j) Π_i [E_{s ~ N(m_i, v_i)} exp{−C loss(y_i, s)}]^{s_i}
 
-in coordinates ``θ = (α, w, a, b, u)``, ``η = Φ(u)``, with the first-order moments of
+with row weights ``s_i``, in coordinates ``θ = (α, W, a, b, u)``, ``η = Φ(u)``, with the first-order moments of
 :mod:`bayesdrop.latent.objective.energy` and the expectation of :mod:`bayesdrop.losses.normal_score`. The hidden
-intercepts need a proper prior: a unit that is always on is an intercept itself. Shapes: ``C`` chains, ``n`` rows, ``p``
-features, ``K`` units, ``k`` free rates.
+intercepts need a proper prior, because a unit that is always on acts as an intercept. Shapes: ``C`` chains, ``n`` rows,
+``p`` features, ``K`` units, ``k`` free rates.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class LatentDensity:
     features : int
         Number ``p`` of features.
     fit_intercept : bool
-        Both layers have intercepts.
+        Whether both layers have intercepts.
     free : int
         Number of free rates.
     rate_dim : str
-        Dim of the free rates in a posterior.
+        Dimension of the free rates in a posterior.
     """
 
     loss: Scored
@@ -58,13 +58,13 @@ class LatentDensity:
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what ``record`` makes of a point."""
+        """Dimensions of the variables that ``record`` returns."""
         names: dict[str, tuple[str, ...]] = {"hidden_weight": ("hidden", "feature"), "output_weight": ("hidden",)}
         names |= {"hidden_intercept": ("hidden",), "intercept": ()} if self.fit_intercept else {}
         return names | ({"rate": (self.rate_dim,)} if self.free else {})
 
     def record(self, operands: DensityOperands, theta: Float[jax.Array, "C D"]) -> dict[str, jax.Array]:
-        """Variables of points θ (C, D): weights of both layers, intercepts and rates, chains first."""
+        """Weights of both layers, intercepts and rates at points θ (C, D), chains first."""
         parts = self.split(theta)
         draw = {"hidden_weight": parts["hidden"], "output_weight": parts["output"]}
         if self.fit_intercept:
@@ -127,7 +127,7 @@ class LatentDensity:
         return total + jnp.sum(rates - 0.5 * u * u)
 
     def evaluate(self, operands: DensityOperands, theta: Float[jax.Array, "C D"]) -> Evaluation:
-        """Minus the log density and its gradient at θ (C, D)."""
+        """Minus the log density at θ (C, D), as costs of rows and log prior, and its gradient."""
 
         def one(
             point: Float[jax.Array, " D"],
@@ -136,7 +136,7 @@ class LatentDensity:
             mean, var = self.moments(operands, part)
             power = operands.row_weight / operands.loss_weight
             slopes = row_cost(self.loss, operands.target, mean, var, operands.loss_weight, power)
-            # The closed-form slopes, not those of the value: they are finite where a row has no noise.
+            # Use closed-form slopes: unlike those of the value, they are finite for rows without noise.
             value, mean_slope, var_slope = (jax.lax.stop_gradient(x) for x in slopes)
             linear = jnp.sum(mean_slope * mean) + jnp.sum(var_slope * var)
             prior = self.log_prior(operands, part)

@@ -39,7 +39,7 @@ _DEFAULT_RATE = 0.5
 
 
 class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
-    """Base of both estimators; a subclass names its loss."""
+    """Base of both estimators; a subclass defines its loss."""
 
     n_hidden: int
     class_weight: Any
@@ -162,19 +162,19 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         )
 
     def _energy(self, X: Any) -> LatentEnergy:
-        """Checked new rows as an energy without a target."""
+        """Check new rows and return them as an energy without targets."""
         check_is_fitted(self)
         X = check_new_matrix(self, X)
         model, n = self._model(), X.shape[0]
         blocks = blocks_of(X, np.zeros(n), np.ones(n), int(self.n_hidden))
-        # Rows that are corrupted already have no noise.
+        # Rows that are already corrupted get no further noise.
         noise, rate = (Dropout(), 0 * self.rates_) if self.corrupted_inputs else (model.noise, self.rates_)
         return LatentEnergy(
             blocks, noise, rate, self._criterion(self.classes_), np.ones(X.shape[1]), self.fit_intercept
         )
 
     def _scores(self, X: MatrixLike) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n J"] | None]:
-        """Mean (n, M) of the scores of new rows and covariances (n, J) of the criterion's pairs, None without noise."""
+        """Means (n, M) of the scores of new rows, and covariances (n, J) of the criterion's pairs or None."""
         energy, parameters = self._energy(X), self._parameters()
         with double_range():
             parts = [energy.scores(block, parameters) for block in energy.blocks]
@@ -184,15 +184,15 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         return mean, np.concatenate(covs) if covs else None
 
     def transform(self, X: MatrixLike) -> Float[np.ndarray, "n units"]:
-        """Hidden features ``σ(ū)`` at the mean of the noise, (n, n_hidden)."""
+        """Hidden features ``σ(ū)`` at the mean pre-activations under the noise, (n, n_hidden)."""
         energy, hidden = self._energy(X), self._parameters().hidden
         return np.concatenate([expit(energy.moments_of(block).mean(hidden)) for block in energy.blocks])
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> Float[np.ndarray, ...]:
-        """Logarithm of the odds of the class, (n,) for two classes and of each against the rest, (n, K), for more.
+        """Log odds of the second of two classes, (n,), or of each class against the rest, (n, K), for more classes.
 
-        It is averaged over the noise to first order. The softmax gives the logarithm of the expected probabilities.
+        Odds are ratios of probabilities averaged over the noise. The softmax gives the log of these probabilities.
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
@@ -210,7 +210,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         return agreeing(shares(self._chance(X, 1.0)), chosen_by(self.decision_function(X)))
 
     def _chance(self, X: MatrixLike, sign: float) -> Float[np.ndarray, "n M"]:
-        """Probability of each problem's class, or of its rest, (n, M)."""
+        """Probability of each problem's class (``sign`` +1), or of the other classes (−1), (n, M)."""
         mean, cov = self._scores(X)
         loss = require(self._loss(), Classifying, "predict_proba", "take predict")
         return loss.expected_probability(sign * mean, np.zeros_like(mean) if cov is None else cov, float(self.C))
@@ -223,16 +223,16 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
 class LatentDropoutLogisticRegression(LatentClassifier):
     """Logistic regression on one learnt hidden layer whose inputs are noised.
 
-    Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
-    & Chen 2015, section 5.2); see :mod:`bayesdrop.latent.objective.energy`. More than two classes share the hidden
+    Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise propagated through the sigmoid units to first order (Chen, Zhu,
+    Chen & Chen 2015, section 5.2); see :mod:`bayesdrop.latent.objective.energy`. More than two classes share the hidden
     layer.
 
     Parameters
     ----------
     rates : float or Rates, optional
         Dropout rate of the inputs in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``,
-        learnt by the sign rule of the linearised score and shared by all classes (the default, but 0.5 for the
-        softmax, which has no such rule).
+        learnt by the sign rule of the linearised score and shared by all classes. By default ``bd.PerFeature()``, or
+        0.5 for the softmax, which has no such rule.
     n_hidden : int, default=20
         Hidden units, at least 1.
     C, noise : see DropoutLogisticRegression
@@ -240,11 +240,11 @@ class LatentDropoutLogisticRegression(LatentClassifier):
     expectation : str, optional
         As in :class:`DropoutLogisticRegression`.
     multiclass : str, default="softmax"
-        What to do with more than two classes: ``"softmax"``, all jointly, or ``"one_vs_rest"``.
+        How more than two classes are fitted: ``"softmax"``, all jointly, or ``"one_vs_rest"``.
     class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.
     weight_prior : Normal, optional
-        Prior of the hidden weights, ``bd.Normal(1.0)`` by default, which the output weights always have.
+        Prior of the hidden weights, ``bd.Normal(1.0)`` by default; the output weights always have ``bd.Normal(1.0)``.
     method : LBFGS or Alternating, optional
         By default ``bd.LBFGS(tol, max_iter)``.
     fit_intercept : bool, default=True
@@ -252,13 +252,13 @@ class LatentDropoutLogisticRegression(LatentClassifier):
     n_init : int, default=3
         Number of random starts; the best after 15 steps is run to convergence.
     warm_start : bool, default=False
-        Start from the last fit.
+        Start from the last fit's weights.
     corrupted_inputs : bool, default=False
-        Whether new rows are corrupted already and are used unchanged.
+        Whether the rows to predict are already corrupted, so that their scores are not averaged over the noise.
     random_state : int, numpy.random.Generator, RandomState or None, optional
-        Seed of the starts.
+        Seed of the random starts.
     tol : float, default=0.0001
-        Stop where a step lowers the energy by less than this for each unit of the rows' weight; see ``bd.LBFGS``.
+        Stop if steps lower the energy by less than ``tol`` times the total weight of the rows; see ``bd.LBFGS``.
     max_iter : int, default=500
         Maximal number of steps.
 
@@ -272,7 +272,7 @@ class LatentDropoutLogisticRegression(LatentClassifier):
         Output weights.
     intercept_ : array (1,) or (K,)
         Output intercepts.
-    classes_, rates_, rate_posterior_, objective_trace_, n_iter_, status_, centre_, n_features_in_
+    classes_, rates_, rate_posterior_, objective_trace_, n_iter_, status_, n_features_in_
         As in :class:`DropoutLogisticRegression`.
     feature_names_in_
         As in :class:`DropoutLogisticRegression`.
@@ -324,9 +324,9 @@ class LatentDropoutLogisticRegression(LatentClassifier):
 class LatentDropoutSVC(LatentClassifier):
     """Support vector machine on one learnt hidden layer whose inputs are noised.
 
-    Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
-    & Chen 2015, section 4.2); see :mod:`bayesdrop.latent.objective.energy`. The hinge is smooth within a
-    hundredth of the score. More than two classes share the hidden layer, one against the rest.
+    Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise propagated through the sigmoid units to first order (Chen, Zhu,
+    Chen & Chen 2015, section 4.2); see :mod:`bayesdrop.latent.objective.energy`. The hinge is smoothed within 0.01 of
+    its corner. More than two classes share the hidden layer, one against the rest.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ class LatentDropoutSVC(LatentClassifier):
     Attributes
     ----------
     hidden_coef_, hidden_intercept_, coef_, intercept_, classes_, rates_, rate_posterior_, objective_trace_, n_iter_
-        As in :class:`LatentDropoutLogisticRegression`, and so are ``status_``, ``centre_`` and the names of features.
+        As in :class:`LatentDropoutLogisticRegression`, and so are ``status_`` and the names of features.
 
     See Also
     --------

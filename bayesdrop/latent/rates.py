@@ -1,16 +1,15 @@
-"""Learn the dropout rates of the inputs of a hidden layer by the sign rule of Zhuo, Zhu & Zhang (2015), and its start.
+"""Learn the dropout rates of the inputs of a hidden layer by the sign rule of Zhuo, Zhu & Zhang (2015).
 
-For a linear score an entry contradicts its label where ``y_i w_d x_id < 0``. To first order a hidden layer is linear
-in each row, with the weight ``h_id = Σ_k Q_ik α_dk`` of feature ``d`` (:mod:`bayesdrop.latent.objective.energy`), so
-here
+For a linear score an entry contradicts its label if ``y_i w_d x_id < 0``. To first order a hidden layer is linear in
+each row, with the weight ``h_id = Σ_k Q_ik α_dk`` of feature ``d`` (:mod:`bayesdrop.latent.objective.energy`):
 
     n_d = Σ_i s_i 1(h_id x_id ≠ 0),      n⁻_d = Σ_i s_i 1(y_i h_id x_id < 0),
 
-summed over the problems, which share the inputs and their rates, and over the features of a free rate; the update is
-the mode of the prior's law given ``n⁻`` entries dropped and ``n − n⁻`` kept, ``(n⁻ + μm)/(n + m)`` under a Beta prior:
-their rule for the linearised score.
+summed over the problems, which share the inputs and their rates, and over the features of a free rate; rows of the
+negative class have the weight of :func:`class_ratio`. The update is the posterior mode given ``n⁻`` entries dropped and
+``n − n⁻`` kept, ``(n⁻ + μm)/(n + m)`` under a Beta prior.
 
-A fit begins at the best of several random starts after a few steps (:func:`random_start`).
+:func:`random_start` takes a few steps from each of several random starts, and returns the best point.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ def sign_counts(
     Parameters
     ----------
     energy : LatentEnergy
-        Rows, with signs as targets.
+        Energy with signs as targets.
     parameters : Parameters
         Weights of both layers.
     weight_per_row : float
-        ``C``, by which the weights of the rows are divided.
+        Loss weight ``C``, by which the weights ``C s_i`` of the rows are divided.
     ratio : array (M,)
         Weight of a negative row of each problem.
     """
@@ -71,7 +70,7 @@ def class_ratio(
 ) -> Float[np.ndarray, " K"]:
     """Weight of the negative class of each problem in the rate update, (K,): ``n₊/n₋``, or 1 if not requested.
 
-    ``target`` (n, K) holds signs, ``weight`` (n,) counts rows, and ``many`` is true if the problems are classes.
+    ``target`` (n, K) holds signs, ``weight`` (n,) row weights, and ``many`` is True for one problem per class.
     """
     if not (rate_map.class_ratio if rate_map.class_ratio is not None else many):
         return np.ones(target.shape[1])
@@ -88,7 +87,7 @@ def learn_rates(
     weight_per_row: float,
     ratio: Float[np.ndarray, " M"],
 ) -> tuple[LatentEnergy, Parameters, BetaLaw, Float[np.ndarray, " k"]]:
-    """Alternate steps of the weights with updates of the rates until the rates converge, then minimise to the optimum.
+    """Alternate steps of the weights and updates of the rates until the rates converge, then minimise to the optimum.
 
     Returns
     -------
@@ -109,9 +108,9 @@ def learn_rates(
         )
         posterior, occurrences = rate_map.prior.law(total).given(against, total), total
         update = rate_map.expand(np.minimum(posterior.mode(), RULES.largest))
-        # Later rounds move half way, because a rate and its weights may oscillate.
+        # Later rounds take half of the change, because a rate and its weights may oscillate.
         rate = update if turn < RULES.rounds // 3 else 0.5 * (update + energy.rate)
-        # For a rate with few entries a change by three of them counts as converged.
+        # For a rate with few entries a change by less than three entries counts as converged.
         tolerance = rate_map.expand(np.maximum(RULES.rate_change, 3 / np.maximum(total, 3)))
         converged = bool(np.all(np.abs(rate - energy.rate) < tolerance))
         if converged:
@@ -142,7 +141,7 @@ def random_start(
         Source of the draws.
     """
     p = len(energy.rate)
-    # Weights for which pre-activations are centred and of size 1, in any units of the features.
+    # Draw weights for which pre-activations are centred and of unit size, in any units of the features.
     blocks = [(energy.moments_of(block), block.weight[:, None]) for block in energy.blocks]
     mean = sum(moments.mean_adjoint(weight)[:-1] for moments, weight in blocks) / energy.row_weight
     size = energy.column_scales * np.sqrt(p)

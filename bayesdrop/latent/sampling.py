@@ -1,10 +1,10 @@
 """Draw from the posterior of a hidden layer whose inputs are noised: weights of both layers and dropout rates.
 
-The density does not change if units are permuted or, with free intercepts, if the signs of a unit are turned:
+The density does not change if units are permuted or, with free intercepts, if the signs of a unit are flipped:
 ``σ(−u) = 1 − σ(u)``, so that ``(α_k, a_k, w_k, b)`` and ``(−α_k, −a_k, −w_k, b + w_k)`` have the same scores and, under
-symmetric priors, the same density. A chain visits some of the ``2^K K!`` equal modes. Therefore each draw is mapped to
-the mode nearest to a reference (Stephens 2000, with squared distance as loss): an assignment problem of the units, each
-with its better sign. Any multimodality that remains shows as a large R-hat.
+symmetric priors, the same density. A chain visits some of the ``2^K K!`` equal modes. Therefore each draw is relabelled
+to be nearest to a reference (Stephens 2000, with squared distance as loss): an assignment problem of the units, each
+with its better sign. Multimodality that remains shows as a large R-hat.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def sample_latent(
 ) -> ArvizData:
     """Draw from the posterior of a predictor with one hidden layer of logistic units.
 
-    The density is that of :mod:`bayesdrop.latent.density`: the noise of the inputs is carried through the
-    units to first order, as in ``bd.LatentDropoutSVC``, and the score that results is taken as normal. Hidden weights
+    The density is that of :mod:`bayesdrop.latent.density`: the noise of the inputs is propagated through the units to
+    first order, as in ``bd.LatentDropoutSVC``, and the resulting score is treated as normal. Hidden weights
     have the model's ``weight_prior``, output weights a standard normal, hidden intercepts ``N(0, 3²)``.
 
-    Permuted or turned units are the same predictor, so the draws of all chains are brought to one labelling
-    (:func:`bayesdrop.latent.sampling.align_units`). Modes that differ by more show as a large R-hat of the
-    weights; rates, ``lp`` and predictions do not depend on labels at all.
+    Permuting units or flipping their signs does not change the predictor, so the draws of all chains are brought to one
+    labelling (:func:`bayesdrop.latent.sampling.align_units`). Modes that differ otherwise show as a large R-hat of the
+    weights; rates, ``lp`` and predictions do not depend on labels.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def sample_latent(
     X : array, data frame or scipy sparse (n, p)
         Features. Sparse input is never made dense.
     y : sequence of n labels or numbers
-        Two classes, or numbers for a loss of regression.
+        Two classes, or numbers for a regression loss.
     n_hidden : int, default=5
         Hidden units, at least 1.
     draws, tune, chains : int, default=(1000, 1000, 4)
@@ -86,7 +86,7 @@ def sample_latent(
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     progress : bool, default=True
-        Show a progress bar where standard error is a terminal; elsewhere, as in a notebook, one line at the end.
+        Show a progress bar if standard error is a terminal; otherwise, as in a notebook, one line at the end.
 
     Returns
     -------
@@ -98,15 +98,15 @@ def sample_latent(
     Raises
     ------
     ValueError
-        If the data or a count do not fit, or the weight prior is not normal.
+        If the data or a count are invalid, the weight prior is not normal, or the likelihood has a learnt scale.
 
     Warns
     -----
     IncompleteWarning
-        If the run was interrupted from the keyboard; the draws that were finished are there.
+        If the run was interrupted from the keyboard; the finished draws are returned.
     MixingWarning
-        If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
-        (:func:`bayesdrop.diagnose`), or some effective sample size below 400.
+        If some R-hat exceeds 1.01 and the limit for the largest of as many R-hats of chains that agree
+        (:func:`bayesdrop.diagnose`), or some effective sample size is below 400.
 
     See Also
     --------
@@ -177,7 +177,7 @@ def _run(
     model: Model, data: Dataset, units: int, draws: int, tune: int, chains: int, seed: Any, method: Any,
     progress: bool, late: LateInterruption,
 ) -> Any:  # fmt: skip
-    """Draws of the whitened sampler, by name."""
+    """Run the sampler and return its draws, by name."""
     import jax
     import jax.numpy as jnp
 
@@ -206,7 +206,7 @@ def _run(
 
 
 def _groups(model: Model, data: Dataset, result: Run) -> dict[str, xr.Dataset]:
-    """Draws with their units aligned, and the data, as groups."""
+    """Draws with aligned units, and the data, as ArviZ groups."""
     draws = result.draws
     hidden = np.asarray(draws["hidden_weight"])
     chains, count, units, p = hidden.shape
@@ -246,7 +246,7 @@ def align_units(
     reference: int = 0,
     turn: bool = True,
 ) -> tuple[Float[np.ndarray, "S K p"], Float[np.ndarray, "S K"], Float[np.ndarray, "S K"], Float[np.ndarray, " S"]]:
-    """Permute and turn the units of each draw to match a common reference.
+    """Permute the units of each draw and flip their signs to match a common reference.
 
     Parameters
     ----------
@@ -257,14 +257,14 @@ def align_units(
     intercept : array (S,)
         Output intercepts.
     reference : int
-        Draw that is the first reference; later ones are means of the aligned draws.
+        Index of the draw that is the first reference; later references are means of the aligned draws.
     turn : bool
-        Whether units may be turned, which needs an output intercept.
+        Whether signs of units may be flipped, which needs an output intercept.
 
     Returns
     -------
     hidden, shift, output, intercept : arrays
-        The same functions of the features, in aligned units.
+        Draws of the same predictors, with aligned units.
 
     Examples
     --------

@@ -4,22 +4,22 @@ A loss sees a label ``y`` and the two moments ``(m, v)`` of the score under the 
 ``φ(y, m, v)`` equals the plain loss at ``v = 0``. There are up to three of them, chosen by ``expectation``:
 
 ``"augmentation"``
-    The bound of the papers: auxiliary variables make every loss a Gaussian pseudo-observation
+    Auxiliary variables, for the losses that have them, make the loss a Gaussian pseudo-observation
     ``exp(κ s − ½ ω s²)``, and Jensen's inequality with the variables profiled out bounds ``E loss`` from above (Chen,
     Zhu, Chen & Chen 2015; Polson & Scott 2011; Polson, Scott & Windle 2013). Convex in the weights.
 ``"gaussian"``
     ``E loss(s)`` for a normal score with moments ``(m, v)``: exact up to the central limit theorem (Wager, Wang &
     Liang 2013). Convex in the weights.
 ``"taylor"``
-    ``loss(m) + ½ loss''(m) v``, the quadratic penalty of Wager, Wang & Liang (2013). Not convex: a fit starts
-    from the one without noise and goes downhill from there.
+    ``loss(m) + ½ loss''(m) v``, the quadratic penalty of Wager, Wang & Liang (2013). Not convex in general: a fit
+    starts from the fit without noise and descends to a local minimum.
 
 The pseudo-observation of the augmentation is
 
     ω = 2 C ∂φ/∂v,      κ = ω m − C ∂φ/∂m,
 
-taken in expectation by EM and drawn by Gibbs. All methods are written against the array's own namespace, so NumPy and
-JAX arrays both work.
+in expectation for EM, and as a draw for Gibbs sampling. Methods use the namespace of the arrays, so that most accept
+NumPy and JAX arrays.
 """
 
 from __future__ import annotations
@@ -56,39 +56,39 @@ __all__ = [
 ]
 
 Scores: TypeAlias = Float[AnyArray, "*rows"]
-"""A number for each score, NumPy's or JAX's; those of one call share their shape."""
+"""One number per score, as a NumPy or JAX array; arrays of one call have one shape."""
 
 Responses: TypeAlias = Num[AnyArray, "*rows"]
-"""A response for each score: a class as −1 and +1, or a number."""
+"""One response per score: a class, coded −1 or +1, or a number."""
 
 Form = TypeVar("Form")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Accuracy of expectations over normal scores.
+    """Settings of expectations over normal scores, mainly their accuracy.
 
     Attributes
     ----------
     nodes, function_nodes : int
-        Gauss-Hermite nodes of the cost of a row, and of a loss that is a function of the user's.
+        Gauss-Hermite nodes of the cost of a row, and of a loss that is a user's function.
     fewest, batch : int
-        Rows that are compiled for are padded to powers of two from the first on, and cut into parts of the second.
+        Minimum and maximum number of rows in a call of a compiled function; rows are padded to a power of two.
     intervals : int
-        Subdivisions of the integral that normalises such a loss.
+        Maximum subdivisions of the integral that normalises a user's function.
     tail, fraction : float, int
-        Argument from which Mills' ratio is a continued fraction, and its levels: it then has all digits, and below it
-        squares cancel no more than a few.
+        Argument above which Mills' ratio is a continued fraction, which has all digits there, and its levels. Below,
+        the cancellation of squares loses only a few digits.
     mixture : (int, float, float)
-        Nodes of the mixture over Kolmogorov's distribution, the smallest and the largest.
+        Number of nodes of the mixture over Kolmogorov's distribution, smallest and largest node.
     series_below, terms : float, int
-        Root below which the slopes of the logistic bound are series, and their terms.
+        Root ``√(m² + v)`` below which slopes of the logistic bound are series, and number of their terms.
     lowest : float
         Logit below which the likelihood of a class is constant.
     points, chunk : int
-        Quasi-random points of a softmax, and probabilities in memory at a time: 2 MB.
+        Quasi-random points of a softmax, at least, and number of probabilities computed at a time: 2 MB.
     share : float
-        Smallest mean share or count from which a fit starts.
+        Minimum mean share or count assumed for the start of a fit.
     """
 
     nodes: int = 15
@@ -121,7 +121,7 @@ class Derivatives(NamedTuple):
 
 
 class ScoreCost(NamedTuple):
-    """Cost of each row and its derivatives in the mean and the variance of the score; one shape."""
+    """Cost of each row and its derivatives in the mean and the variance of the score, all of one shape."""
 
     value: Scores
     mean: Scores
@@ -136,24 +136,24 @@ class Pseudo(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A number above 0 that the likelihood has besides the scores, learnt with the weights; ``t`` is its logarithm.
+    """Positive parameter of the likelihood besides the scores, learnt with the weights; ``t`` is its logarithm.
 
     Attributes
     ----------
     name : str
-        The variable of a posterior.
+        Name of the variable in a posterior.
     field : str
-        The setting of the loss that is the number, or its prior.
+        Name of the field of the loss that holds the number or its prior.
     prior : ScalePrior
-        Prior of the number to the power of ``power``.
+        Prior of the parameter to the power of ``power``.
     degree : int
         Above 0 for a scale ``σ`` in units of the response: at the scale ``σ`` the loss is ``σ^{−degree}`` times that of
         scale 1, ``φ(σy, σm, σ²v) = σ^degree φ(y, m, v)``, and the density of a row has the factor ``1/σ``. 0 for a
-        shape of ``φ``, the mean response being a function of ``s + t``.
+        shape of ``φ``, whose mean response is a function of ``s + t``.
     power : float
         See ``prior``.
     relative : bool
-        The prior is in units of the spread of the response.
+        Whether the prior is in units of the standard deviation of the response.
     """
 
     name: str
@@ -166,7 +166,7 @@ class Parameter(NamedTuple):
 
 @runtime_checkable
 class NoisedScores(Protocol):
-    """Laws of the noised scores of some rows, as far as expected responses ask for them."""
+    """Distributions of the noised scores of rows, by the expectations that expected responses need."""
 
     def mean(self) -> Float[AnyArray, ...]:
         """``E s``."""
@@ -182,16 +182,16 @@ class NoisedScores(Protocol):
 class Loss(Protocol):
     """Protocol of a loss; a class that inherits it defines only what differs from the defaults.
 
-    Arguments come in the order ``(y, mean, var)`` and share one shape. What one method or another needs besides is in
-    :mod:`bayesdrop.losses.protocols`: derivatives for Newton's method, auxiliary variables for EM and Gibbs sampling.
+    Arguments come in the order ``(y, mean, var)`` and share one shape. :mod:`bayesdrop.losses.protocols` has what only
+    some methods need: derivatives for Newton's method, auxiliary variables for EM and Gibbs sampling.
     """
 
     binary: ClassVar[bool]
     """True if ``y`` is a class, coded −1 and +1; False if it is a number."""
 
     multiclass: ClassVar[bool] = False
-    """True if ``y`` is one of ``K`` classes, coded 0 to K − 1, with a score for each: means are (n, K), variances
-    covariances (n, K, K). ``binary`` is false then."""
+    """True if ``y`` is one of ``K`` classes, coded 0 to K − 1, with a score for each: means are (n, K), and ``var``
+    holds covariances (n, K, K). ``binary`` is False then."""
 
     piecewise_linear: ClassVar[bool] = False
     """True if the plain loss is not differentiable, so that solvers must smooth where the variance is zero."""
@@ -200,15 +200,15 @@ class Loss(Protocol):
     """True if ``φ`` is quadratic in the mean and linear in the variance; the energy is then quadratic."""
 
     normalised: ClassVar[bool] = False
-    """True if ``exp(−loss)`` is, up to a constant, a density (or probability) of ``y`` whatever the score."""
+    """True if ``exp(−loss)`` is, up to a factor without the score, a density (or probability) of ``y``."""
 
     ratio: ClassVar[str] = ""
-    """What ``exp(weight)`` is: ``"odds_ratio"`` where the score is the logarithm of odds, ``"rate_ratio"`` where it is
-    that of an expected count, and else nothing with a name."""
+    """Name of ``exp(weight)``: ``"odds_ratio"`` if the score is the logarithm of odds, ``"rate_ratio"`` if it is that
+    of an expected count up to a constant, and else empty."""
 
     @property
     def convex(self) -> bool:
-        """True if ``φ`` makes the energy convex in the weights; so by default."""
+        """True (default) if ``φ`` makes the energy convex in the weights."""
         return True
 
     @property
@@ -218,27 +218,27 @@ class Loss(Protocol):
 
     @property
     def separable(self) -> bool:
-        """True if ``φ(y, m, v) − φ(y, m, 0)`` does not depend on ``y``, so that rows without labels have it too."""
+        """True if ``φ(y, m, v) − φ(y, m, 0)`` does not depend on ``y``, so that unlabelled rows have this term."""
         return False
 
     @property
     def score_is(self) -> str:
-        """Name of the quantity that the score of a row is, if ``y`` is a number."""
+        """Name of the quantity that the score of a row represents, if ``y`` is a number."""
         return "expected response"
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Parameters of the likelihood that ``bd.sample`` learns, one scale or shape; none by default."""
+        """Parameters of the likelihood that are learnt: one scale or shape at most; none by default."""
         return ()
 
     @property
     def plain(self) -> Loss:
-        """Cheapest form of this loss, for scores without noise, at scale 1 if that is learnt."""
+        """Cheapest form of this loss for scores without noise; a learnt scale becomes 1."""
         return self
 
     @property
     def largest_count(self) -> float | None:
-        """Largest count that ``y`` may be, infinite if any; None if ``y`` is not a count."""
+        """Largest count that ``y`` may be, possibly infinite; None if ``y`` is not a count."""
         return None
 
     @property
@@ -248,7 +248,7 @@ class Loss(Protocol):
 
     @property
     def exponential(self) -> bool:
-        """True if ``φ`` is the exact ``E loss`` where ``v`` is ``2 log E e^{s − m}``, which fits then take for it."""
+        """True if ``φ`` is exactly ``E loss`` for ``v = 2 log E e^{s − m}``, which fits then use as the variance."""
         return False
 
     @abstractmethod
@@ -260,16 +260,16 @@ class Loss(Protocol):
         return 0.0 * mean_response
 
     def votes(self, y: Responses) -> tuple[Shaped[AnyArray, "*rows"], Shaped[AnyArray, "*rows"]] | None:
-        """How much a response supports a higher score and a lower one, from which rates are learnt.
+        """Support of each response for a higher and for a lower score, from which the sign rule learns rates.
 
-        Of a class all or nothing. None where a response supports a number, so that there is no sign rule.
+        A class supports one of the two. None for a response that supports a number: it has no sign rule.
         """
         return (y > 0, y < 0) if self.binary else None
 
     def exposure(self, offset: Scores) -> Scores:
-        """How many rows without an offset a row with one stands for, where its response is their sum; 1 by default.
+        """Number of rows without an offset whose responses sum to that of a row with the offset; 1 by default.
 
-        So many times it supports a lower score.
+        The support of the row for a lower score is multiplied by it.
         """
         return 0.0 * offset + 1.0
 
@@ -278,7 +278,7 @@ class Loss(Protocol):
         return 0.0 * y
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
-        """Expected response of rows whose scores have the given laws; the mean score by default."""
+        """Expected response of rows, given the distributions of their scores; the mean score by default."""
         return law.mean()
 
 
@@ -316,12 +316,12 @@ class LossOfForms(Loss):
         return Pseudo(omega, omega * mean - weight * slopes.mean)
 
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero, as of classes and counts; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        """Zero, as for all classes and counts; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return np.zeros(np.shape(weight))
 
 
 def learnt_scale(setting: Any, field: str, degree: int) -> tuple[Parameter, ...]:
-    """Parameter ``sigma`` of a loss whose setting is None or a prior; none where it is a number."""
+    """Parameter ``sigma`` of a loss whose setting is None or a prior; none if the setting is a number."""
     if isinstance(setting, float):
         return ()
     prior = HalfNormal(1.0) if setting is None else setting
@@ -329,10 +329,10 @@ def learnt_scale(setting: Any, field: str, degree: int) -> tuple[Parameter, ...]
 
 
 def check_scale_setting(loss: Any, field: str, *kinds: type) -> None:
-    """Raise an error unless the setting is None, a prior of a scale or of one of the ``kinds``, or a number above 0.
+    """Raise an error unless the setting is None, a scale prior, an object of ``kinds``, or a number above 0.
 
-    A number becomes a float. The loss is not annotated as one: it is half made, and a check of its type would evaluate
-    its properties, which make another.
+    A number becomes a float. The annotation is not ``Loss``, because a check of this type would evaluate properties of
+    the loss before it is complete.
     """
     setting = getattr(loss, field)
     if setting is None or isinstance(setting, (ScalePrior, *kinds)):
@@ -342,7 +342,7 @@ def check_scale_setting(loss: Any, field: str, *kinds: type) -> None:
 
 
 def at_shape(loss: Any, values: Mapping[str, Any]) -> Any:
-    """The loss with arrays for settings of its shape, which broadcast against scores."""
+    """Copy of the loss with arrays, which broadcast against scores, for the fields in ``values``."""
     changed = copy(loss)
     for field, value in values.items():
         object.__setattr__(changed, field, value)
@@ -350,13 +350,13 @@ def at_shape(loss: Any, values: Mapping[str, Any]) -> Any:
 
 
 def special(name: str, *arrays: Any) -> Scores:
-    """A function of ``scipy.special``, or of ``jax.scipy.special`` if one of the arrays is JAX's."""
+    """Apply a function of ``scipy.special``, or of ``jax.scipy.special`` if an array is not NumPy's."""
     is_numpy = all(isinstance(array, np.ndarray | np.generic | float) for array in arrays)
     return getattr(import_module("scipy.special" if is_numpy else "jax.scipy.special"), name)(*arrays)
 
 
 def choose_form(forms: Mapping[str, Form], expectation: str, loss: str, advice: str = "") -> Form:
-    """Return the form of the given name, or raise ValueError that lists the forms there are."""
+    """Return the form named ``expectation``, or raise ValueError that lists the forms."""
     if not isinstance(expectation, str) or expectation not in forms:
         raise ValueError(f"expectation: expected one of {sorted(forms)} for {loss}, got {shown(expectation)}.{advice}")
     return forms[expectation]

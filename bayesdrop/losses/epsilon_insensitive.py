@@ -66,7 +66,7 @@ class EpsilonInsensitive(positive_part.PiecewiseLoss):
         )
 
     def parts(self, y: Responses) -> tuple[tuple[float, Scores, Any], ...]:
-        """Two: ``y − ε − s`` and ``s − y − ε``."""
+        """Two parts, ``max(0, y − ε − s)`` and ``max(0, s − y − ε)``."""
         return (1.0, y - self.epsilon, 1.0), (1.0, -y - self.epsilon, -1.0)
 
     def interval(self, y: Responses, weight: Any) -> Interval:
@@ -81,7 +81,7 @@ class EpsilonInsensitive(positive_part.PiecewiseLoss):
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw ``y`` with density ``exp(−C max(0, |y − s| − ε)) / (2ε + 2/C)``.
 
-        It is uniform within the tube, where it has the share ``ε/(ε + 1/C)``, and exponential beyond.
+        It is within the tube with probability ``ε/(ε + 1/C)``, uniform there, and exponential beyond.
         """
         shape = np.shape(score)
         inside = generator.random(shape) * (self.epsilon + 1 / weight) < self.epsilon

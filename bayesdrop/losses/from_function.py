@@ -1,4 +1,4 @@
-r"""A loss that is one function of the response and the score, ``f(y, s)``, with everything else made of it.
+r"""Make a loss from one function of the response and the score, ``f(y, s)``.
 
 Expectations over the noise are those of a normal score ``s = m + √v z`` by Gauss-Hermite quadrature,
 
@@ -9,11 +9,11 @@ and derivatives are JAX's. By the heat equation those in ``v`` need no more than
     ∂φ/∂m = Σ ω f′,    ∂φ/∂v = Σ ω z f′ / 2√v,    ∂²φ/∂m² = Σ ω f″,    ∂²φ/∂m∂v = Σ ω z f″ / 2√v,
     ∂²φ/∂v² = Σ ω (z² − 1) f″ / 4v
 
-of which the first two are the slopes of the sum above whatever the number of nodes, so that minimisers see one
-function. Where ``v`` is so small that round-off would be most of a quotient it is the derivative that it tends to:
-``f″/2``, ``f‴/2`` and ``f⁗/4``.
+where the first two are the exact slopes of the sum above for any number of nodes, so that minimisers get consistent
+values and slopes. If ``v`` is so small that rounding dominates a quotient, its limit is used: ``f″/2``, ``f‴/2`` and
+``f⁗/4``.
 
-The other losses of the package have closed forms. This one is for the losses that have none, as
+The other losses of the package have closed forms or their own quadrature. This one is for all further losses, as
 ``tinygp.kernels.Custom`` is for kernels.
 """
 
@@ -48,9 +48,9 @@ def from_function(
     """Make a loss of one function of the response and the score.
 
     Expectations over the noise are by quadrature with 32 nodes and derivatives by JAX: a loss in three lines, at some
-    cost in time. Point fits by ``bd.Newton()``, ``bd.HMC()`` and ``bd.NUTS()`` take it; ``bd.EM()``, ``bd.Gibbs()``
-    and ``bd.variational``, which need auxiliary variables, do not. For a smooth loss the quadrature is exact to 1e-9
-    while the standard deviation of a score is at most 1, and to 1e-4 up to 4.
+    cost in time. ``bd.Newton()``, ``bd.HMC()`` and ``bd.NUTS()`` accept it; ``bd.EM()``, ``bd.Gibbs()`` and
+    ``bd.variational``, which need auxiliary variables, do not. For a smooth loss the error of the quadrature is below
+    1e-9 if the standard deviation of a score is at most 1, and below 1e-4 if it is at most 4.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def from_function(
         Loss ``f(y, score)`` of arrays of responses and scores of one shape, written with ``jax.numpy``; an array of
         that shape. Give a function of a module, not a lambda, if results are to be pickled.
     response : str, default="number"
-        What ``y`` is: ``"number"``; ``"class"``, of two classes, as −1 and +1; or ``"count"``, a whole number from 0
-        on.
+        Type of ``y``: ``"number"``; ``"class"``, one of two classes, coded −1 and +1; or ``"count"``, a whole number
+        of at least 0.
     convex : bool, default=False
         Whether the loss is known to be convex in the score, which saves steps: a fit with any other loss starts from
         the fit without noise. If the loss is not convex, a fit may end in a local minimum.
@@ -67,9 +67,9 @@ def from_function(
         Whether ``exp(−f)`` is a density (of numbers, up to a constant factor) or a probability (of counts and classes)
         of ``y`` at every score. Otherwise :func:`bayesdrop.loo` warns that it compares no likelihoods.
     expected_response : callable, optional
-        Expected response of a number or count, as a function of the law of the noised score, whose ``mean()``,
-        ``log_exponential()`` and ``sigmoid()`` are ``E s``, ``log E e^s`` and ``E σ(s)``. By default ``E s`` of a
-        number and ``E e^s`` of a count. Classes have the probabilities that ``exp(−C f)`` has, divided by their sum.
+        Expected number or count, as a function of the distribution of the noised score, whose ``mean()``,
+        ``log_exponential()`` and ``sigmoid()`` are ``E s``, ``log E e^s`` and ``E σ(s)``. By default ``E s`` or, for a
+        count, ``E e^s``. Probabilities of classes are proportional to ``exp(−C f)``, if normalised to ``exp(−f)``.
     sample_response : callable, optional
         Numbers or counts drawn from their density, ``sample_response(generator, score, C)`` with a
         :class:`numpy.random.Generator`. Predictions of numbers and counts, ``bd.log_likelihood`` and
@@ -83,8 +83,8 @@ def from_function(
     Raises
     ------
     TypeError, ValueError
-        If the function is not written with ``jax.numpy`` or returns another shape, or classes are given what they have
-        themselves.
+        If the function is not written with ``jax.numpy`` or returns another shape, or ``expected_response`` or
+        ``sample_response`` is given for classes.
 
     See Also
     --------
@@ -96,7 +96,7 @@ def from_function(
 
     Examples
     --------
-    A complementary log-log link, of which ``P(y = 1) = 1 − exp(−e^s)``:
+    A complementary log-log link, ``P(y = 1) = 1 − exp(−e^s)``:
 
     >>> import jax.numpy as jnp
     >>> import numpy as np
@@ -124,7 +124,7 @@ def from_function(
 
 @dataclass(frozen=True)
 class FunctionLoss(Loss):
-    """A loss of numbers or counts that :func:`from_function` made, whose arguments are the attributes."""
+    """Loss of numbers or counts made by :func:`from_function`; its fields hold the arguments."""
 
     function: Function
     convex: bool = False
@@ -159,7 +159,7 @@ class FunctionLoss(Loss):
         return normal_score.by_quadrature(self, y, mean, var, weight)  # type: ignore[arg-type]  # for normalised
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
-        """The user's function, or the mean score, of counts ``E e^s``; see :class:`bayesdrop.losses.base.Loss`."""
+        """The user's function, or ``E e^s`` of counts, ``E s`` of numbers; see :class:`bayesdrop.losses.base.Loss`."""
         if self.mean_response is not None:
             return np.asarray(self.mean_response(law))
         return np.exp(law.log_exponential()) if self.counts else np.asarray(law.mean())
@@ -167,14 +167,14 @@ class FunctionLoss(Loss):
 
 @dataclass(frozen=True)
 class SimulatedLoss(FunctionLoss):
-    """A loss that says how its responses are drawn; see :class:`bayesdrop.losses.protocols.Simulated`."""
+    """Loss of numbers or counts with a function that draws them; see :class:`bayesdrop.losses.protocols.Simulated`."""
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw by the function that was given."""
+        """Draw responses by the user's function."""
         return np.asarray(self.draw_response(generator, score, weight), dtype=np.float64)  # type: ignore[misc]  # given
 
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """``−log ∫ exp{−C f(y, 0)} dy``, by quadrature; 0 of counts, whose function has the whole log-probability."""
+        """``−log ∫ exp{−C f(y, 0)} dy``, by quadrature; 0 for counts, whose function is the whole log-probability."""
         if self.counts:
             return np.zeros(np.shape(weight))
         each, place = np.unique(np.asarray(weight, dtype=np.float64), return_inverse=True)
@@ -184,12 +184,12 @@ class SimulatedLoss(FunctionLoss):
 
 @dataclass(frozen=True)
 class ClassLoss(FunctionLoss):
-    """A loss of two classes that :func:`from_function` made."""
+    """Loss of two classes made by :func:`from_function`."""
 
     binary: ClassVar[bool] = True
 
     def probability(self, score: Scores, weight: Any) -> Scores:
-        """Probability of +1, ``exp{−C f(1, s)}`` over the sum; of a likelihood whatever ``C``, which tempers it."""
+        """Probability of +1, ``exp{−C f(1, s)}`` divided by the sum over −1 and +1, with ``C = 1`` if normalised."""
         one = np.ones_like(score)
         gap = self.plain_value_and_slope(-one, score)[0] - self.plain_value_and_slope(one, score)[0]
         return 0.5 * (1 + np.tanh(0.5 * gap * (1.0 if self.normalised else weight)))
@@ -202,7 +202,7 @@ class ClassLoss(FunctionLoss):
         return np.asarray(sum(terms))
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw −1 or +1 by the probability; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        """Draw −1 or +1, the latter with :meth:`probability`; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return np.where(generator.random(np.shape(score)) < self.probability(score, weight), 1.0, -1.0)
 
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
@@ -211,7 +211,7 @@ class ClassLoss(FunctionLoss):
 
 
 def _check(function: Any) -> None:
-    """Raise TypeError unless this is a function of arrays of JAX that keeps their shape."""
+    """Raise TypeError unless ``function`` maps arrays of JAX to an array of their shape."""
     if not callable(function):
         raise TypeError(f"function: expected a function of responses and scores, got {function!r}.")
     import jax
@@ -236,7 +236,7 @@ def _log_constant(function: Function, C: float) -> float:
         value = float(_evaluate(_plain_value, function, np.full(1, y), np.zeros(1))[0][0])
         return float(np.exp(-C * value)) if value == value else 0.0
 
-    # The third of what it returns counts evaluations, and a fourth says why it has not converged.
+    # `quad` returns three values, and a fourth if it has not converged.
     sides = [quad(density, *ends, full_output=True, limit=RULES.intervals) for ends in ((-np.inf, 0.0), (0.0, np.inf))]
     total = sum(side[0] for side in sides)
     if not (all(len(side) == 3 for side in sides) and 0 < total < np.inf):
@@ -245,7 +245,7 @@ def _log_constant(function: Function, C: float) -> float:
 
 
 def _known(var: Scores) -> Any:
-    """The variances, or True of those that JAX traces."""
+    """The variances if they are NumPy's, else True, because JAX may trace them."""
     return var if isinstance(var, np.ndarray | np.generic) else True
 
 
@@ -253,7 +253,7 @@ Kernel = Callable[..., tuple[Any, ...]]
 
 
 def _evaluate(kernel: Kernel, function: Function, *arrays: Any) -> tuple[Any, ...]:
-    """A kernel of arrays of JAX as they are, or of NumPy's in double precision, some rows at a time."""
+    """Apply a kernel to arrays of JAX, or to NumPy's in double precision, compiled, some rows at a time."""
     if not all(isinstance(array, np.ndarray | np.generic | float) for array in arrays):
         return kernel(function, *arrays)
     import jax
@@ -279,14 +279,14 @@ def _compiled(kernel: Kernel) -> Any:
 
 
 def _slope(function: Any) -> Any:
-    """Derivative of a function that acts on each score by itself."""
+    """Derivative of a function that acts on each score separately."""
     import jax
 
     return lambda score: jax.jvp(function, (score,), (score * 0 + 1,))[1]
 
 
 def _nodes(mean: Any, var: Any) -> tuple[Any, Any, Any]:
-    """Scores at the nodes, the nodes and their shares, along a first axis."""
+    """Scores at the nodes, the nodes and their quadrature weights, along a first axis."""
     import jax.numpy as jnp
 
     shape = (RULES.function_nodes,) + (1,) * mean.ndim
@@ -328,7 +328,7 @@ def _noised_derivatives(function: Function, y: Any, mean: Any, var: Any) -> tupl
     score, point, share = _nodes(mean, var)
     slope = _slope(partial(function, jnp.broadcast_to(y, score.shape)))
     first, second = slope(score), _slope(slope)(score)
-    # Quotients lose eps/v^½ and eps/v of their digits, their limits have errors of the order of v.
+    # The rounding errors of quotients are eps/v^½ and eps/v, and the errors of their limits of the order of v.
     small = var < float(jnp.finfo(mean.dtype).eps) ** (2 / 3)
     safe = jnp.where(small, jnp.ones_like(var), var)
     twice = 2 * jnp.sqrt(safe)

@@ -35,7 +35,7 @@ class Hinge(positive_part.PiecewiseLoss):
     Parameters
     ----------
     margin : float, default=1.0
-        The margin ``ℓ > 0`` (1 in the usual support vector machine).
+        Margin ``ℓ > 0``, 1 in the usual support vector machine.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
 
@@ -64,7 +64,7 @@ class Hinge(positive_part.PiecewiseLoss):
         choose_form(positive_part.FORMS, self.expectation, "Hinge", _NO_CURVATURE)
 
     def parts(self, y: Responses) -> tuple[tuple[float, Scores, Any], ...]:
-        """One: ``ℓ − ys``."""
+        """One part, ``max(0, ℓ − ys)``."""
         return ((1.0, self.margin + 0.0 * y, y),)
 
     def interval(self, y: Responses, weight: Any) -> Interval:
@@ -80,8 +80,8 @@ class Hinge(positive_part.PiecewiseLoss):
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw −1 or +1 from the pseudo-likelihood, normalised over the two.
 
-        The hinge is not a likelihood: normalising changes it by a factor that depends on the score, so these are not
-        draws from the model that was fitted but from its nearest kin; see :meth:`probability`.
+        The hinge is not a likelihood: normalising changes it by a factor that depends on the score, so that the draws
+        are from a likelihood similar to the fitted model; see :meth:`probability`.
         """
         chance = self.probability(score, weight)
         return np.where(generator.random(np.shape(score)) < chance, 1.0, -1.0)
@@ -101,8 +101,8 @@ class Hinge(positive_part.PiecewiseLoss):
     def expected_probability(self, mean: Scores, var: Scores, weight: float) -> Scores:
         """Expectation of :meth:`probability` for a normal score, by the trapezium rule.
 
-        With nodes 1/20 of a standard deviation apart it is exact to 1e-3 while ``C`` times the standard deviation is
-        below 20, and to 0.01 whatever they are.
+        With nodes 1/20 of a standard deviation apart the error is below 1e-3 if ``C`` times the standard deviation is
+        below 20, and always below 0.01.
         """
         xp = mean.__array_namespace__()
         spread = xp.sqrt(var)

@@ -7,11 +7,11 @@ By Polson, Scott & Windle (2013, theorem 1),
 so ``λ | s ~ PG(C, s)``. Jensen's bound with λ profiled out (Chen, Zhu, Chen & Chen 2015, eqs 31-35; Jaakkola &
 Jordan 2000) is ``φ = log 2cosh(r/2) − y m/2`` with ``r = √(m² + v)``, ``ω = C tanh(r/2) / (2r)``, ``κ = C y/2``.
 
-The Gaussian form rests on another identity. ``log(1 + e^{−t}) = E max(0, ξ − t)`` for a standard logistic ``ξ``, and
+The Gaussian form uses another identity. ``log(1 + e^{−t}) = E max(0, ξ − t)`` for a standard logistic ``ξ``, and
 ``ξ`` is a normal variable with the random variance ``4K²``, ``K`` of Kolmogorov's distribution (Andrews & Mallows
 1974). So ``E loss`` under a normal score is a mixture of the expected positive parts of
-:mod:`bayesdrop.losses.positive_part` at the variances ``v + 4K²``; the trapezoid rule in ``log K`` with 20 nodes gives
-it to 1e-11 at every ``(m, v)``, where Gauss-Hermite nodes lose all accuracy for large ``v``.
+:mod:`bayesdrop.losses.positive_part` at the variances ``v + 4K²``; the trapezoid rule in ``log K`` with 20 nodes has an
+error of 1e-11 at every ``(m, v)``, while Gauss-Hermite nodes lose all accuracy for large ``v``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Augmentation(NamedTuple):
         xp = agreement.__array_namespace__()
         root = xp.sqrt(agreement * agreement + var)
         weight, slope, curve, against = _half_tanh(root)
-        # = t m − ½ without cancellation: counts multiply it by as many trials as the slope is small.
+        # The slope is t m − ½, here without cancellation: counts multiply a small slope by a large number of trials.
         tiny = float(xp.finfo(agreement.dtype).tiny) ** 0.5
         apart = xp.where(agreement > 0, -var / (root + xp.abs(agreement) + tiny), agreement - root)
         return Derivatives(
@@ -80,7 +80,7 @@ class _Augmentation(NamedTuple):
 
 @cache
 def _kolmogorov() -> tuple[tuple[float, float], ...]:
-    """Variances ``4K²`` and their shares."""
+    """Variances ``4K²`` and their probabilities in the mixture."""
     from scipy.stats import kstwobign
 
     count, smallest, largest = RULES.mixture
@@ -187,7 +187,7 @@ class Logistic(LossOfForms):
         return xp.maximum(-agreement, xp.zeros_like(agreement)) + xp.log1p(decay), -y * against
 
     def plain_likelihood(self, y: Responses, score: Scores) -> Scores:
-        """``σ(y s)``, the exponential of minus the loss; constant below ``y s = −80``, which keeps its log finite."""
+        """``σ(y s)``, the exponential of minus the loss; constant below ``y s = −80``, to keep its logarithm finite."""
         xp = score.__array_namespace__()
         return 1 / (1 + xp.exp(-xp.maximum(y * score, xp.full_like(score, RULES.lowest))))
 
@@ -196,7 +196,7 @@ class Logistic(LossOfForms):
         return normal_score.by_quadrature(self, y, mean, var, weight)
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """Draw ``ω ~ PG(C, √(m² + v))``; a plain weight of 1 takes the exact sampler of PG(1, s)."""
+        """Draw ``ω ~ PG(C, √(m² + v))``; a NumPy or Python weight of 1 uses the exact sampler of PG(1, s)."""
         import jax.numpy as jnp
 
         from ..distributions import polya_gamma_one
@@ -211,15 +211,15 @@ class Logistic(LossOfForms):
         return Pseudo(omega, jnp.broadcast_to(0.5 * weight * y, omega.shape))
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw −1 or +1, the latter with probability ``σ(s)``; see :class:`bayesdrop.losses.base.Loss`."""
+        """Draw −1 or +1, the latter with probability ``σ(s)``; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return np.where(generator.random(np.shape(score)) < self.probability(score, weight), 1.0, -1.0)
 
     def probability(self, score: Scores, weight: Any) -> Scores:
-        """``σ(s)``, whatever the weight: ``C`` tempers the posterior, not the probability of a new label."""
+        """``σ(s)`` for every weight: ``C`` tempers the posterior, not the probability of a new label."""
         del weight
         return 0.5 * (1 + score.__array_namespace__().tanh(0.5 * score))
 
     def expected_probability(self, mean: Scores, var: Scores, weight: float) -> Scores:
-        """``E σ(s)`` for a normal score, to 1e-11: minus the slope of the Gaussian form."""
+        """``E σ(s)`` for a normal score, to 1e-11: minus the slope of the Gaussian form at ``−m``."""
         del weight  # a likelihood: C tempers the posterior, not the probability of a new label
         return -_Gaussian().derivatives(-mean, var).mean

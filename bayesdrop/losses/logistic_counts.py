@@ -4,7 +4,7 @@ Both are ``y`` successes among ``b`` trials, and differ in what is fixed. With `
 
     loss = b A(s) − y s,      b = N (binomial: N trials)      b = y + r (negative binomial: r failures),
 
-the minus log-likelihood up to a term of ``y`` alone. By Polson, Scott & Windle (2013, theorem 1)
+the negative log-likelihood up to a term in ``y`` alone. By Polson, Scott & Windle (2013, theorem 1)
 
     e^{ys} / (1 + e^s)^b = 2^{−b} e^{κs} ∫ exp(−λ s²/2) PG(λ | b, 0) dλ,      κ = y − b/2,
 
@@ -47,7 +47,7 @@ __all__ = ["Binomial", "NegativeBinomial", "log_binomial"]
 
 
 def log_binomial(trials: Any, successes: Any) -> Float[AnyArray, ...]:
-    """Logarithm of the binomial coefficient, the number of orders of the successes among the trials.
+    """Logarithm of the binomial coefficient, the number of ways to choose the successes among the trials.
 
     Examples
     --------
@@ -59,16 +59,16 @@ def log_binomial(trials: Any, successes: Any) -> Float[AnyArray, ...]:
     return gammaln(trials + 1.0) - gammaln(successes + 1.0) - gammaln(trials - successes + 1.0)
 
 
-# At this dispersion a negative binomial count is a Poisson count to eight digits; above, rounding costs digits.
+# At this dispersion a negative binomial count is Poisson to eight digits; above, rounding loses digits.
 LARGEST_DISPERSION = 1e8
 
 
 def log_coefficient(successes: Any, failures: Any) -> Any:
     """``log Γ(y + r) − log Γ(r) − log y!``, accurate in single precision and for large ``y`` or ``r``.
 
-    Each ``log Γ`` is Stirling's series eight above its argument, minus the logarithms of the eight factors between. The
-    large terms cancel in the formula, not in floating point as in ``betaln`` of JAX, which loses 4e-7 over a hundred
-    rows in double precision. Accepts arrays of NumPy or JAX.
+    Each ``log Γ(z)`` is Stirling's series at ``z + 8``, minus the logarithms of the eight factors between. The large
+    terms cancel in the formula, not in floating point as in ``betaln`` of JAX, whose error over a hundred rows is 4e-7
+    in double precision. Accepts arrays of NumPy or JAX.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def log_coefficient(successes: Any, failures: Any) -> Any:
 
 
 class _LogisticCount(LossOfForms):
-    """Base of both losses; a subclass defines the number of failures."""
+    """Base of both losses; a subclass defines the number of failures ``b − y``."""
 
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
@@ -134,7 +134,7 @@ class _LogisticCount(LossOfForms):
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw ``ω ~ PG(Cb, √(m² + v))``; ``κ = C(y − b/2)``.
 
-        Exact where ``Cb`` is a whole number of at most 64; see :class:`bayesdrop.distributions.PolyaGamma` for others.
+        Exact if ``Cb`` is a whole number of at most 64; see :class:`bayesdrop.distributions.PolyaGamma` for others.
         """
         import jax.numpy as jnp
 
@@ -152,15 +152,15 @@ class Binomial(_LogisticCount):
 
     The score is the logarithm of the odds of a success. If rows have different numbers of trials, ``y`` has two
     columns, the successes and the failures, or a formula names both, ``"successes + failures ~ dose"``, and ``trials``
-    is omitted. Such a row counts as a row for each trial: in a posterior each trial has its own masks, whereas the
-    trials of a row of ``Binomial(N)`` share the masks of the row. Posteriors store the successes and, in
+    is omitted. Such a row counts as one row per trial: in a posterior each trial has its own masks, whereas the trials
+    of a row of ``Binomial(N)`` share the masks of the row. Posteriors store the successes and, in
     ``constant_data``, the ``trials``. Simulated responses of the fitted rows are numbers of successes; those of new
     rows, and all expected responses, are for one trial.
 
     Parameters
     ----------
     trials : int, default=1
-        Trials ``N >= 1`` of every row; with 1 it is the logistic loss of ``y`` in {0, 1}, or of pairs of counts. If
+        Number of trials ``N >= 1`` of every row; with 1, ``y`` is 0 or 1 (logistic loss), or a pair of counts. If
         successes are rare, noise has more effect in the ``"augmentation"`` bound than in the expected loss (ten times
         at a share of 1 %): use ``"gaussian"``.
     expectation : str, default="augmentation"
@@ -219,7 +219,7 @@ class Binomial(_LogisticCount):
         return np.log(share / (1 - share))
 
     def log_base_measure(self, y: Responses) -> Scores:
-        """Logarithm of the binomial coefficient ``N over y``; 0 for one trial."""
+        """Logarithm of the binomial coefficient ``N`` choose ``y``; 0 for one trial."""
         return 0.0 * y if self.trials == 1 else log_binomial(float(self.trials), y)
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
@@ -227,7 +227,7 @@ class Binomial(_LogisticCount):
         return self.trials * law.sigmoid()
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw from the binomial distribution of probability ``σ(s)``; ``C`` tempers the posterior only."""
+        """Draw from the binomial distribution with probability ``σ(s)``; ``C`` tempers the posterior only."""
         del weight
         return generator.binomial(self.trials, 0.5 * (1 + np.tanh(0.5 * score))).astype(np.float64)
 
@@ -242,7 +242,7 @@ class NegativeBinomial(_LogisticCount):
     Parameters
     ----------
     dispersion : float, optional
-        The ``r``, above 0 and up to 1e8: the smaller, the more overdispersed. It is ``1/alpha`` of statsmodels,
+        Parameter ``r``, above 0 and up to 1e8: the smaller, the more overdispersed. It is ``1/alpha`` of statsmodels,
         ``size`` and ``theta`` of R, and ``concentration`` of NumPyro. By default it is learnt: ``bd.sample`` stores it
         as ``dispersion``, under the prior ``r^{−½} ~ HalfNormal(1)``, under which ``r`` has the median 2.2 and may be
         arbitrarily large (a Poisson count); ``bd.fit`` estimates it with the weights, without noise by maximum
@@ -284,14 +284,14 @@ class NegativeBinomial(_LogisticCount):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """``dispersion``, unless it is a number; see :class:`bayesdrop.losses.base.Loss`."""
+        """``dispersion``, if it is learnt; see :class:`bayesdrop.losses.base.Loss`."""
         if self.dispersion is not None:
             return ()
         return (Parameter("dispersion", "dispersion", HalfNormal(1.0), 0, -0.5),)
 
     @property
     def _r(self) -> Any:
-        """``r``: a number, or one number per draw, which broadcast against the scores."""
+        """``r``: a number, or an array that broadcasts against the scores of draws."""
         if self.dispersion is None:
             raise ValueError(
                 "dispersion: it is learnt by bd.fit and bd.sample, and is not known here; give it, as in "
@@ -301,7 +301,7 @@ class NegativeBinomial(_LogisticCount):
 
     def _failures(self, y: Responses) -> Scores:
         r = self._r
-        # Quadrature puts an axis of nodes before those of the draws.
+        # Quadrature puts an axis of nodes before the axes of the draws.
         return 0.0 * y + (r if np.ndim(r) in (0, y.ndim) else r.reshape((1,) * (y.ndim - r.ndim) + r.shape))
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
@@ -317,7 +317,7 @@ class NegativeBinomial(_LogisticCount):
         return self._r * np.exp(law.log_exponential())
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw a Poisson count with a Gamma(r, e^s) mean; ``C`` tempers the posterior only."""
+        """Draw a Poisson count whose mean is a gamma variable of shape r and scale e^s; ``C`` has no effect."""
         del weight
         mean = generator.gamma(self._r, size=np.shape(score)) * np.exp(np.minimum(score, np.log(LARGEST_DRAW)))
         return draw_counts(generator, mean)

@@ -1,8 +1,8 @@
 r"""Cost of a row whose score is normal, ``−log E exp{−C loss(y, s)}`` with ``s ~ N(m, v)``, and its slopes in ``m, v``.
 
-It is what a row costs when the masks of the feature-noising model are integrated as if scores were normal (Wang &
-Manning 2013; Wager, Wang & Liang 2013): by Gauss-Hermite quadrature where the loss is smooth, in closed
-form where it is piecewise linear, for quadrature cannot see a kink between two nodes. With ``σ = √v``, a positive part
+This is the cost of a row if the masks of the feature-noising model are integrated out as if scores were normal (Wang &
+Manning 2013; Wager, Wang & Liang 2013): by Gauss-Hermite quadrature if the loss is smooth, and in closed form if it is
+piecewise linear, because quadrature misses a corner between two nodes. With ``σ = √v``, a positive part
 of ``ζ ~ N(ζ₀, v)`` has
 
     E exp{−C max(0, ζ)} = Φ(−ζ₀/σ) + exp(−Cζ₀ + ½C²v) Φ(ζ₀/σ − Cσ).
@@ -26,7 +26,7 @@ _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def gauss_hermite(count: int) -> tuple[list[float], list[float]]:
-    """Nodes and shares, which sum to 1, of the expectation of a function of a standard normal variable.
+    """Nodes, and weights that sum to 1, of quadrature over a standard normal variable.
 
     Examples
     --------
@@ -39,9 +39,9 @@ def gauss_hermite(count: int) -> tuple[list[float], list[float]]:
 
 
 def row_cost(loss: Scored, y: Responses, mean: Scores, var: Scores, loss_weight: Any, row_weight: Any) -> ScoreCost:
-    """``−s log E exp{−C loss(y, s)}`` and its slopes, for ``C`` and row weights that stretch to the scores.
+    """``−r log E exp{−C loss(y, s)}`` and its slopes, for ``C`` and row weights ``r`` that broadcast to the scores.
 
-    A row weight is a power of the whole expectation: a row of weight 2 is the row twice, its noise drawn apart.
+    A row weight is a power of the expectation: weight 2 equals the row twice, with independent noise.
     """
     xp = mean.__array_namespace__()
     cost = loss.score_cost(y, mean, var, xp.broadcast_to(xp.asarray(loss_weight, dtype=mean.dtype), mean.shape))
@@ -49,11 +49,11 @@ def row_cost(loss: Scored, y: Responses, mean: Scores, var: Scores, loss_weight:
 
 
 def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
-    """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C`` times the sample weight."""
+    """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C``, see :func:`row_cost`."""
     xp = mean.__array_namespace__()
     shape = (RULES.nodes,) + (1,) * mean.ndim
     point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(RULES.nodes))
-    # A round-off unit as floor leaves digits to the slope where a row has no noise.
+    # The added unit of rounding keeps the slope in the variance finite for rows without noise.
     spread = xp.sqrt(var + float(xp.finfo(var.dtype).eps))
     score = mean[None] + point * spread[None]
     y, weight = xp.broadcast_to(y, score.shape), xp.broadcast_to(weight, score.shape)
@@ -76,7 +76,7 @@ def of_two_sides(mean: Scores, var: Scores, up: Any, down: Any, half_width: floa
     log_near, log_far = _log_above(near, spread, toward), _log_above(far, spread, away)
     log_total = xp.logaddexp(log_near, log_far)
     if half_width:
-        # Φ(−near/σ) − Φ(far/σ) is the chance to stay within the tube, the second term the smaller.
+        # Φ(−near/σ) − Φ(far/σ) is the probability of the tube; the second term is the smaller one.
         log_short, log_beyond = special("log_ndtr", -near / spread), special("log_ndtr", far / spread)
         within = xp.maximum(-xp.expm1(log_beyond - log_short), xp.full_like(mean, float(xp.finfo(mean.dtype).tiny)))
         log_total = xp.logaddexp(log_total, log_short + xp.log(within))
@@ -87,13 +87,13 @@ def of_two_sides(mean: Scores, var: Scores, up: Any, down: Any, half_width: floa
 
 
 def _spread(var: Scores) -> Scores:
-    """``σ``, with a round-off unit of a score as floor, which keeps slopes finite where a row has no noise."""
+    """``σ``, at least the unit of rounding, which keeps slopes finite for rows without noise."""
     xp = var.__array_namespace__()
     return xp.sqrt(var + float(xp.finfo(var.dtype).eps) ** 2)
 
 
 def _log_above(mean: Scores, spread: Scores, weight: Any) -> Scores:
-    """``log E[exp(−Cζ); ζ > 0]``: the density of ``ζ`` at 0 times a Mills ratio, where two squares would cancel."""
+    """``log E[exp(−Cζ); ζ > 0]``, in the tail by a Mills ratio, because there two squares would cancel."""
     xp = mean.__array_namespace__()
     z, tilt = mean / spread, weight * spread
     within = tilt * (0.5 * tilt - z) + special("log_ndtr", z - tilt)
@@ -101,7 +101,7 @@ def _log_above(mean: Scores, spread: Scores, weight: Any) -> Scores:
 
 
 def _log_mills(z: Scores) -> Scores:
-    """``log {Φ(−z)/φ(z)} − ½ log 2π`` far above 0, by Laplace's continued fraction."""
+    """``log {Φ(−z)/φ(z)} − ½ log 2π`` for large ``z``, by Laplace's continued fraction."""
     xp = z.__array_namespace__()
     z = xp.where(z > RULES.tail, z, xp.full_like(z, RULES.tail))
     below = z
@@ -111,7 +111,7 @@ def _log_mills(z: Scores) -> Scores:
 
 
 def _density(mean: Scores, spread: Scores, log_total: Scores) -> Scores:
-    """Normal density of ``ζ`` at 0 over the expectation."""
+    """Normal density of ``ζ`` at 0, divided by the expectation ``exp(log_total)``."""
     xp = mean.__array_namespace__()
     z = mean / spread
     return xp.exp(-0.5 * z * z - xp.log(spread) - _LOG_ROOT_TWO_PI - log_total)

@@ -1,14 +1,14 @@
 r"""Poisson loss ``e^s − y s`` of a count whose mean has the logarithm ``s``.
 
-The loss is taken as half the deviance, ``y(e^u − 1 − u)`` with ``u = s − log y``: it differs by a term of ``y``, is
-never negative, and keeps its digits where ``y`` is large and the fit good.
+It is computed as half the deviance, ``y(e^u − 1 − u)`` with ``u = s − log y``, which differs by a term in ``y``, is
+never negative, and loses no digits if ``y`` is large and the fit good.
 
-No auxiliary variable makes ``e^s`` quadratic, so there is no bound of the kind that other losses have. But its
-expectation under the noise is a product of moment-generating functions,
+No auxiliary variable makes ``e^s`` quadratic, so that there is no augmentation bound. But its expectation under the
+noise is a product of moment-generating functions,
 
     E e^s = e^b Π_d E e^{w_d x̃_d},      E loss = E e^s − y m      (cf. van der Maaten, Chen, Tyree & Weinberger 2013),
 
-which is exact for every noise, and ``exp(m + v/2)`` for a normal score. So one function serves both,
+which is exact for every noise, and ``exp(m + v/2)`` for a normal score. One function gives both,
 
     φ(y, m, v) = e^{m + v/2} − y m:
 
@@ -16,8 +16,8 @@ with ``v`` the variance of the score it is the Gaussian form, and with ``v = 2(l
 cumulants from the second on, it is exact (:mod:`bayesdrop.fitting.objective.exponential_moments`). Both are
 convex in the weights.
 
-Beyond an exponent that no count reaches the exponential goes on as its own parabola, so that a line search that
-overshoots finds a number.
+Beyond an exponent that no count reaches, the exponential is replaced by its second-order Taylor polynomial, so that a
+line search that overshoots gets a finite value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LARGEST_DRAW = 1e18
 
 
 class _Exponential(NamedTuple):
-    """``e^a`` and its first three derivatives, the parabola's beyond the largest exponent; shaped like ``a``."""
+    """``e^a`` and its first three derivatives, or of its parabola beyond the largest exponent; shaped like ``a``."""
 
     value: Scores
     slope: Scores
@@ -48,7 +48,7 @@ class _Exponential(NamedTuple):
 
     @classmethod
     def at(cls, exponent: Scores) -> _Exponential:
-        """Evaluate them; the largest exponent is a third of what the precision holds, 236 in double, 29 in single."""
+        """Evaluate them; the largest exponent is a third of the largest finite one, 236 in double, 29 in single."""
         xp = exponent.__array_namespace__()
         largest = xp.asarray(math.log(float(xp.finfo(exponent.dtype).max)) / 3, dtype=exponent.dtype)
         beyond = xp.maximum(exponent - largest, xp.zeros_like(exponent))
@@ -58,7 +58,7 @@ class _Exponential(NamedTuple):
 
 
 def _half_deviance(y: Responses, exponent: Scores, exponential: Scores) -> Scores:
-    """``e^a − y a − y + y log y``, from ``a`` and ``e^a``."""
+    """``e^a − y a − y + y log y``, given ``a`` and ``e^a``."""
     xp = exponent.__array_namespace__()
     is_positive = y > 0
     excess = exponent - xp.log(xp.where(is_positive, 1.0 * y, xp.ones_like(exponent)))
@@ -104,7 +104,7 @@ class Poisson(Loss):
     ----------
     expectation : str, default="exact"
         ``"exact"``: ``E e^s`` by the moment-generating function of the noise, for features in memory. ``"gaussian"``:
-        that of a normal score, ``e^{m + v/2}``, for features anywhere. ``"taylor"``: ``e^m (1 + v/2)``. See
+        that of a normal score, ``e^{m + v/2}``, for streamed features, too. ``"taylor"``: ``e^m (1 + v/2)``. See
         :mod:`bayesdrop.losses.base`.
 
     See Also
@@ -148,14 +148,14 @@ class Poisson(Loss):
         return replace(self, expectation="gaussian")
 
     def votes(self, y: Responses) -> tuple[Scores, Scores]:
-        """The count for a higher score and one, weighed by the mean count, for a lower one.
+        """``y`` for a higher score and 1 for a lower one; the rate update weights the latter by the mean count.
 
-        It is the limit of a negative binomial count's, ``y`` and ``r``, whose sums are made equal.
+        This is the limit of a negative binomial count, with votes ``y`` and ``r`` weighted to equal sums.
         """
         return 1.0 * y, 0.0 * y + 1.0
 
     def exposure(self, offset: Scores) -> Scores:
-        """``e^o``: a count of ``e`` units of exposure is the sum of ``e`` counts of one unit each."""
+        """``e^o``: a count over ``e`` units of exposure is the sum of ``e`` counts over one unit each."""
         return np.exp(offset)
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
@@ -184,23 +184,23 @@ class Poisson(Loss):
         return np.exp(law.log_exponential())
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw a Poisson count of mean ``e^s``, whatever ``C``, which tempers the posterior only."""
+        """Draw a Poisson count of mean ``e^s``; ``C`` tempers the posterior only."""
         del weight
         return draw_counts(generator, np.exp(np.minimum(score, math.log(LARGEST_DRAW))))
 
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero; what depends on ``y`` is the base measure."""
+        """Zero; the terms in ``y`` are the base measure."""
         return np.zeros(np.shape(weight))
 
     def log_base_measure(self, y: Responses) -> Scores:
-        """``y log y − y − log y!``: half the deviance is measured from the best of all laws of ``y``."""
+        """``y log y − y − log y!``: half the deviance is relative to the saturated model."""
         from scipy.special import gammaln, xlogy
 
         return xlogy(y, y) - y - gammaln(y + 1.0)
 
 
 def draw_counts(generator: Any, mean: Scores) -> Scores:
-    """Poisson counts of the given means, as doubles; means above :data:`LARGEST_DRAW` count as that.
+    """Poisson counts of the given means, as doubles; means above :data:`LARGEST_DRAW` are replaced by it.
 
     Examples
     --------

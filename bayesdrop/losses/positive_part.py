@@ -1,4 +1,4 @@
-r"""The expected positive part ``E max(0, ζ + √v z)``, of which hinge, ε-insensitive and logistic loss are made.
+r"""Expected positive part ``E max(0, ζ + √v z)``, for hinge, ε-insensitive, quantile and logistic losses.
 
 Two forms, each a function of the mean ``ζ`` and the variance ``v``:
 
@@ -25,7 +25,7 @@ __all__ = ["FORMS", "Form", "PiecewiseLoss", "draw_precision"]
 
 @runtime_checkable
 class Form(Protocol):
-    """Protocol of a form; arguments ``(ζ, v)`` share one shape."""
+    """Protocol of a form of the expected positive part; arguments ``(ζ, v)`` share one shape."""
 
     def value(self, mean: Scores, var: Scores) -> Scores:
         """Expected positive part."""
@@ -74,7 +74,7 @@ class _Gaussian(NamedTuple):
     def _standard(mean: Scores, var: Scores) -> tuple[Scores, Scores, Scores, Scores]:
         """``1/√v``, ``ζ/√v``, and the normal density and distribution function at ``ζ/√v``."""
         xp = mean.__array_namespace__()
-        # For √v below the floor the density underflows, unless ζ and so the value are as small.
+        # For √v below the floor the density underflows, unless ζ, and thus the value, is as small.
         tiny = float(xp.finfo(mean.dtype).tiny) ** 0.25
         inverse = 1 / xp.maximum(xp.sqrt(var), xp.asarray(tiny, dtype=mean.dtype))
         z = mean * inverse
@@ -134,7 +134,7 @@ class PiecewiseLoss(LossOfForms):
         return Derivatives(*(sum(column) for column in zip(*terms, strict=True)))
 
     def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
-        """The plain loss and its slope, 0 at a corner."""
+        """Plain loss and its slope; a part ``max(0, a − b s)`` has slope 0 at its corner."""
         xp = score.__array_namespace__()
         value, slope = 0, 0
         for factor, a, b in self.parts(y):
@@ -144,9 +144,9 @@ class PiecewiseLoss(LossOfForms):
         return value, slope
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` for each part ``ζ = a − bm`` and add up ``c²/λ`` and ``b(ac²/λ + c)``.
+        """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` for each part ``ζ = a − bm`` and sum ``c²/λ`` and ``b(ac²/λ + c)``.
 
-        Here ``c`` is half the factor of the part times ``C``.
+        ``c`` is half of ``C`` times the factor of the part.
         """
         import jax
 

@@ -7,11 +7,11 @@
 :class:`Scored`            masks integrated as if scores were normal: HMC on the noising model, log-likelihoods
 :class:`Simulated`         posterior predictive draws, log-likelihoods
 :class:`Classifying`       class probabilities
-:class:`DirectLikelihood`  nothing needs it; Gibbs sampling is faster with it
-:class:`PiecewiseLinear`   nothing needs it; point fits know their distance to the optimum with it, and sums over masks
+:class:`DirectLikelihood`  optional; Gibbs sampling is faster with it
+:class:`PiecewiseLinear`   optional; it gives point fits a dual problem, with a bound of the suboptimality
 =========================  ==========================================================================================
 
-Whoever needs an ability asks for it once, by :func:`require`.
+A method that needs an ability checks for it once, by :func:`require`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Curved(Loss, Protocol):
 
     @abstractmethod
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
-        """Closed-form first and second derivatives of ``φ``, finite; at ``v = 0`` unless it is piecewise linear."""
+        """First and second derivatives of ``φ``, finite, also at ``v = 0`` unless the loss is piecewise linear."""
 
 
 class Interval(NamedTuple):
@@ -62,12 +62,12 @@ class Interval(NamedTuple):
 
 @runtime_checkable
 class PiecewiseLinear(Loss, Protocol):
-    """A loss whose plain form is a maximum of a linear function over an interval."""
+    """A loss whose plain form is the maximum over an interval of functions linear in the score."""
 
     @property
     @abstractmethod
     def form(self) -> Form:
-        """Expectation of the positive parts that it is a sum of."""
+        """Expectation of the positive parts whose sum is the loss."""
 
     @abstractmethod
     def interval(self, y: Responses, weight: Float[AnyArray, ...]) -> Interval:
@@ -80,14 +80,14 @@ class Sloped(Loss, Protocol):
 
     @abstractmethod
     def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
-        """Plain loss of each score and its derivative, sharing what they can: what samplers evaluate most."""
+        """Plain loss of each score and its derivative, with shared intermediate results: samplers use it most."""
 
 
 @runtime_checkable
 class Augmented(Sloped, Protocol):
     """A loss with auxiliary variables, which make it a Gaussian pseudo-observation ``exp(κ s − ½ ω s²)``.
 
-    Both methods are those of the form whose ``augmented`` is true.
+    Both methods belong to the form whose ``augmented`` is True.
     """
 
     @property
@@ -113,16 +113,16 @@ class Scored(Sloped, Protocol):
 
     @abstractmethod
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
-        """``−log E exp{−C loss(y, s)}`` of a normal score and its slopes: a row whose masks are integrated.
+        """``−log E exp{−C loss(y, s)}`` of a normal score, and its slopes: the cost of a row with masks integrated out.
 
-        The plain loss, whatever the ``expectation``; a smooth loss may leave it to
+        It uses the plain loss, whatever the ``expectation``, and ``C`` for ``weight``. A smooth loss may call
         :func:`bayesdrop.losses.normal_score.by_quadrature`.
         """
 
 
 @runtime_checkable
 class Simulated(Loss, Protocol):
-    """A loss that says how ``y`` is distributed given the score: ``exp(−C loss(y, s))``, normalised."""
+    """A loss with a distribution of ``y`` given the score: ``exp(−C loss(y, s))``, normalised."""
 
     @abstractmethod
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
@@ -130,21 +130,21 @@ class Simulated(Loss, Protocol):
 
         The density is ``exp(−C loss(y, s))`` over its sum (two classes) or integral (numbers); ``weight`` is ``C``, a
         number or an array that broadcasts against the score. The logistic loss is a likelihood at ``C = 1``: its
-        ``C`` tempers the posterior, and a new label has the probability ``σ(s)`` whatever it is.
+        ``C`` tempers the posterior only, and a new label has the probability ``σ(s)`` for every ``C``.
         """
 
     @abstractmethod
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """``log`` of the constant that makes ``exp(−C loss)`` a density of a number ``y``; 0 for classes."""
+        """``log`` of the constant that makes ``exp(−C loss)`` a density of a number ``y``; 0 for classes and counts."""
 
 
 @runtime_checkable
 class Classifying(Simulated, Protocol):
-    """A loss of two classes with a probability for each."""
+    """A loss of two classes with a probability of each."""
 
     @abstractmethod
     def probability(self, score: Scores, weight: Any) -> Scores:
-        """Probability of ``y = +1`` given the score, that of ``sample_response``.
+        """Probability of ``y = +1`` given the score, as ``sample_response`` draws it.
 
         ``weight`` is ``C``, a number or an array that broadcasts against the score.
         """
@@ -156,15 +156,15 @@ class Classifying(Simulated, Protocol):
 
 @runtime_checkable
 class DirectLikelihood(Sloped, Protocol):
-    """A loss whose likelihood is cheaper than by way of the loss, and has a finite logarithm at any score."""
+    """A loss whose likelihood has a cheaper formula than ``exp(−loss)``, with a finite logarithm at any score."""
 
     @abstractmethod
     def plain_likelihood(self, y: Responses, score: Scores) -> Scores:
-        """``exp(−loss)`` of the plain loss; samplers take it where every weight is 1."""
+        """``exp(−loss)`` of the plain loss; samplers use it if every weight is 1."""
 
 
 def require(loss: Loss, ability: type[Ability], user: str, advice: str) -> Ability:
-    """Return the loss, or raise ValueError if it lacks an ability that ``user`` needs; ``advice`` says what to do.
+    """Return the loss, or raise ValueError if it lacks an ability that ``user`` needs; the message ends in ``advice``.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def require(loss: Loss, ability: type[Ability], user: str, advice: str) -> Abili
 
 
 def one_score(loss: Loss, user: str, advice: str) -> None:
-    """Raise ValueError if a row has a score for each of several classes; ``advice`` says what to use for them.
+    """Raise ValueError if a row has one score per class; the message ends in ``advice``.
 
     Examples
     --------
@@ -202,5 +202,5 @@ def one_score(loss: Loss, user: str, advice: str) -> None:
 
 
 def likelihood_of(loss: Loss) -> Callable[[Any, Any], Any] | None:
-    """``plain_likelihood`` of a loss that has it; None for others."""
+    """``plain_likelihood`` of a loss that has it; None for other losses."""
     return loss.plain_likelihood if isinstance(loss, DirectLikelihood) else None

@@ -1,7 +1,7 @@
 r"""Check loss ``ρ(u) = τ max(0, u) + (1 − τ) max(0, −u)`` of a quantile, with the residual ``u = y − s``.
 
 Its minimiser over ``s`` is the ``τ`` quantile of ``y`` (Koenker & Bassett 1978), and ``C τ(1 − τ) exp(−Cρ)`` is the
-asymmetric Laplace density (Yu & Moyeed 2001). As ``ρ(u) = ½|u| + (τ − ½)u``, one auxiliary variable serves both sides:
+asymmetric Laplace density (Yu & Moyeed 2001). As ``ρ(u) = ½|u| + (τ − ½)u``, one auxiliary variable suffices:
 
     e^{−Cρ(u)} = 2 e^{−C(τ − ½)u} ∫ N(½Cu; 0, λ) Exp(λ; rate ½) dλ,    λ | u ~ GIG(½, 1, ¼C²u²),
 
@@ -40,9 +40,9 @@ class Quantile(positive_part.PiecewiseLoss):
     tau : float, default=0.5
         Level of the quantile, in (0, 1); 0.5 is the median.
     scale : float, HalfNormal or HalfCauchy, optional
-        Scale ``σ`` of the asymmetric Laplace law, above 0, in units of the response. By default ``bd.sample`` learns it
-        and stores it as ``sigma``, under the prior ``HalfNormal(sd of the response)``, or under the one given.
-        ``bd.fit`` minimises the same energy whatever the prior is, at scale 1.
+        Scale ``σ`` of the asymmetric Laplace distribution, above 0, in units of the response, or its prior. By default
+        ``bd.sample`` learns it under the prior ``HalfNormal(sd of the response)`` and stores it as ``sigma``. For every
+        prior ``bd.fit`` minimises the same energy, at scale 1.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
 
@@ -52,11 +52,11 @@ class Quantile(positive_part.PiecewiseLoss):
 
     Notes
     -----
-    The asymmetric Laplace law is a working likelihood: it makes the posterior centre on the quantile, and nobody
-    expects responses to follow it. Intervals of weights and scores are those of this law, not of the data: they have
-    about the right width where the law fits, and need not cover elsewhere (Yang, Wang & He 2016 correct them).
-    Intervals of new responses are quantiles of the law about the score: they are no prediction intervals of data of
-    another shape; for these fit the two quantiles.
+    The asymmetric Laplace distribution is a working likelihood: it centres the posterior on the quantile, and responses
+    need not follow it. Intervals of weights and scores assume this distribution: they have about the right width where
+    it fits, and need not cover elsewhere (Yang, Wang & He 2016 correct them). Intervals of new responses are quantiles
+    of this distribution about the score: for data of another shape they are not prediction intervals; for these, fit
+    two quantiles.
 
     References
     ----------
@@ -100,7 +100,7 @@ class Quantile(positive_part.PiecewiseLoss):
 
     @property
     def precision(self) -> float:
-        """``1/σ`` where the scale is known, and else that of scale 1."""
+        """``1/σ`` if the scale is known, and else 1."""
         return 1 / self.scale if isinstance(self.scale, float) else 1.0
 
     @property
@@ -114,7 +114,7 @@ class Quantile(positive_part.PiecewiseLoss):
         return f"{self.tau:g} quantile of the response"
 
     def parts(self, y: Responses) -> tuple[tuple[float, Scores, Any], ...]:
-        """Two: ``τ/σ max(0, y − s)`` and ``(1 − τ)/σ max(0, s − y)``."""
+        """Two parts, ``τ/σ max(0, y − s)`` and ``(1 − τ)/σ max(0, s − y)``."""
         up, down = self._sides
         return (up, y, 1.0), (down, -y, -1.0)
 
@@ -136,10 +136,10 @@ class Quantile(positive_part.PiecewiseLoss):
         return Pseudo(omega, omega * y + weight * (self.tau - 0.5))
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw ``y`` with density ``C τ(1 − τ) exp{−Cρ(y − s)}``, which is asymmetric Laplace.
+        """Draw ``y`` with the asymmetric Laplace density ``C τ(1 − τ) exp{−Cρ(y − s)}``, with ``C/σ`` for ``C``.
 
-        It lies above the score with chance ``1 − τ``, by an exponential of rate ``Cτ``, and else below by one of rate
-        ``C(1 − τ)``.
+        With probability ``1 − τ`` it exceeds the score, by an exponential variable of rate ``Cτ``; else it is below the
+        score by one of rate ``C(1 − τ)``.
         """
         shape, (up, down) = np.shape(score), self._sides
         distance = generator.exponential(size=shape) / weight

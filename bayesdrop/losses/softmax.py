@@ -1,37 +1,33 @@
 """Softmax loss of ``K`` classes, ``log Σ_k exp(s_k) − s_y``, with a score for every class.
 
-The noise moves the scores of a row together: a row has a mean ``m`` (K,) and a covariance ``V`` (K, K), and
-``φ(y, m, V) = log Σ exp(m_k) − m_y + R(m, V)`` with ``R`` of :mod:`.softmax_forms`, which does not depend on ``y``
-(Wager, Wang & Liang 2013). A number that is added to all scores changes nothing: the weights of the classes are known
-up to a common vector, and results hold those that sum to zero over the classes.
+The scores ``s = Wᵀx̃ + b`` of a row have the mean ``m`` (K,) and the covariance ``V`` (K, K) under the noise,
+``V_kl = Σ_d Var(x̃_d) W_dk W_dl``: an entry is dropped from all scores at once, and a feature has one rate (while
+classes that are fitted one against the rest have a rate each). The marginalised loss is
 
-An entry is dropped from all scores at once, and a feature has one rate. Classes that are fitted one against the rest
-have rates of their own.
+    φ(y, m, V) = log Σ exp(m_k) − m_y + R(m, V),
 
-Given the scores of the other classes, ``ψ_k = s_k − log Σ_{l≠k} exp(s_l)`` is the score of a logistic regression of
-class ``k`` against the rest, so that ``ω_k ~ PG(1, ψ_k)`` makes it a Gaussian pseudo-observation, class by class
-(Holmes & Held 2006; Polson, Scott & Windle 2013, section 3): :mod:`bayesdrop.gibbs.moves.class_kernel`. No
-augmentation bound of all classes at once comes with it, and there is no form of that name.
-
-Higher derivatives of what noise adds to a softmax loss, for its Hessian.
-
-``log Σ exp`` generates the cumulants of the class: its second derivatives are ``A'' = diag(π) − ππᵀ``, its third ones
-
-    T_klj = δ_klj π_k − δ_kl π_k π_j − δ_kj π_k π_l − δ_lj π_k π_l + 2 π_k π_l π_j,
-
-and every expectation of them under the noise is one of ``π_k``, ``π_k π_l`` and ``π_k π_l π_j``: for the Taylor form at
-the mean score, for the Gaussian form over its points.
-
-What noise adds to the loss of a softmax over ``K`` scores (Wager, Wang & Liang 2013).
-
-The scores ``s = Wᵀx̃ + b`` of a row have the mean ``m`` (K,) and the covariance ``V`` (K, K),
-``V_kl = Σ_d Var(x̃_d) W_dk W_dl``. What the noise adds to the loss ``log Σ exp(s_k) − s_y`` is
+where ``R``, what the noise adds, does not depend on ``y`` (Wager, Wang & Liang 2013):
 
     taylor      R = ½ tr(A'' V),  A'' = diag(π) − ππᵀ,  π = softmax(m)          (their quadratic penalty)
     gaussian    R = E log Σ exp(s_k) − log Σ exp(m_k),  s ~ N(m, V)             (theirs up to the central limit theorem)
 
 The Gaussian expectation is taken over quasi-random normal points (128, more for many classes), the same for every row
 and exact for quadratic functions: within 2 % of R at variances of 2 (measured).
+
+A number that is added to all scores changes nothing: the weights of the classes are determined up to a common vector,
+and results hold the weights that sum to zero over the classes.
+
+``log Σ exp`` generates the cumulants of the class: its second derivatives are ``A''``, its third derivatives are
+
+    T_klj = δ_klj π_k − δ_kl π_k π_j − δ_kj π_k π_l − δ_lj π_k π_l + 2 π_k π_l π_j.
+
+The Hessian of ``φ`` needs expectations of ``π_k``, ``π_k π_l`` and ``π_k π_l π_j``: for the Taylor form at the mean
+score, for the Gaussian form over its points.
+
+Given the scores of the other classes, ``ψ_k = s_k − log Σ_{l≠k} exp(s_l)`` is the score of a logistic regression of
+class ``k`` against the rest, so that ``ω_k ~ PG(1, ψ_k)`` makes it a Gaussian pseudo-observation, class by class
+(Holmes & Held 2006; Polson, Scott & Windle 2013, section 3): :mod:`bayesdrop.gibbs.moves.class_kernel`. This gives no
+augmentation bound of all classes at once, and there is no form of that name.
 """
 
 from __future__ import annotations
@@ -71,7 +67,7 @@ class Softmax(Loss):
     Parameters
     ----------
     expectation : str, default="taylor"
-        ``"taylor"`` (default) or ``"gaussian"``: what the noise adds to the loss, in point fits and in
+        ``"taylor"`` or ``"gaussian"``: form of the term that the noise adds to the loss, in point fits and in
         ``target="marginalised"``. The posterior of the noising model draws the masks and needs neither.
 
     Raises
@@ -121,7 +117,7 @@ class Softmax(Loss):
         return np.zeros(np.shape(weight))
 
     def probability(self, score: Float[np.ndarray, "*rows K"], weight: Any = 1.0) -> Float[np.ndarray, "*rows K"]:
-        """Probability of each class given the scores, over the last axis; ``C`` tempers the posterior, not them."""
+        """Softmax over the last axis: probability of each class; ``C`` tempers the posterior only."""
         del weight
         return log_sum_exp(score)[1]
 
@@ -135,7 +131,7 @@ class Softmax(Loss):
     def sample_response(
         self, generator: np.random.Generator, score: Float[np.ndarray, "*rows K"], weight: Any = 1.0
     ) -> Int[np.ndarray, "*rows"]:
-        """Draw classes (…) by number, given the scores (…, K): the largest of scores and Gumbel numbers."""
+        """Draw class numbers (…) given the scores (…, K): the position of the largest score plus Gumbel noise."""
         del weight
         return np.asarray(np.argmax(score + generator.gumbel(size=score.shape), axis=-1))
 
@@ -149,7 +145,7 @@ class ClassMoments:
     one, two : array (n, K), (n, K, K)
         ``E π_k`` and ``E π_k π_l``.
     three : array (n, K, K, K), optional
-        ``E π_k π_l π_j``; None where the probabilities are not spread, and it is a product.
+        ``E π_k π_l π_j``; None for the Taylor form, where it is the product ``π_k π_l π_j``.
     """
 
     one: Float[np.ndarray, "n K"]
@@ -176,7 +172,7 @@ class ClassMoments:
 
 
 def class_moments(form: str, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> ClassMoments:
-    """Moments of a form for mean scores (n, K) and their covariances (n, K, K)."""
+    """Moments under ``form``, for mean scores (n, K) and their covariances (n, K, K)."""
     if form == "taylor":
         _, probability = log_sum_exp(mean)
         return ClassMoments(probability, probability[:, :, None] * probability[:, None, :])
@@ -193,7 +189,7 @@ def class_moments(form: str, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarr
 def mean_curvature(
     moments: ClassMoments, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]
 ) -> Float[np.ndarray, "n K K"]:
-    """``∂²R/∂m²``, (n, K, K): ``½ Σ_jl V_jl ∂⁴ log Σ exp`` of the Taylor form, ``E A''(s) − A''(m)`` of the other."""
+    """``∂²R/∂m²``, (n, K, K): ``½ Σ_jl V_jl ∂⁴ log Σ exp`` (Taylor form) or ``E A''(s) − A''(m)`` (Gaussian form)."""
     k = np.arange(mean.shape[1])
     if moments.three is not None:
         _, probability = log_sum_exp(mean)
@@ -212,13 +208,13 @@ def mean_curvature(
 
 
 JITTER = 1e-9
-"""Relative to the mean variance of a row: covariances of rank below K still have a Cholesky factor."""
+"""Number times the mean variance of a row that is added to variances, so that singular covariances have a factor."""
 
 
 Terms: TypeAlias = tuple[
     Float[np.ndarray, " n"], Float[np.ndarray, "n K"], Float[np.ndarray, "n K K"], Float[np.ndarray, "n K K"]
 ]
-"""Value (n,) of ``R``, its slope in ``m`` (n, K), its slope in ``V`` (n, K, K) and the positive part of that."""
+"""Value (n,) of ``R``, its slopes in ``m`` (n, K) and in ``V`` (n, K, K), and ``½ E A''`` (n, K, K)."""
 
 
 def log_sum_exp(score: Float[np.ndarray, ...], axis: int = -1) -> tuple[Float[np.ndarray, ...], Float[np.ndarray, ...]]:
@@ -249,9 +245,9 @@ def taylor(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> T
 
 @cache
 def normal_points(dimension: int) -> Float[np.ndarray, "S K"]:
-    """Normal points (at least 128, K): scrambled Sobol numbers with a fixed seed, each with its mirror image.
+    """Normal points (S, dimension), S >= 128: scrambled Sobol points with a fixed seed, each with its mirror image.
 
-    They are scaled so that their mean is 0 and their covariance the identity: quadratic functions come out exactly.
+    Their mean is 0 and their covariance the identity, so that expectations of quadratic functions are exact.
     """
     from scipy.stats import norm, qmc
 
@@ -264,7 +260,7 @@ def normal_points(dimension: int) -> Float[np.ndarray, "S K"]:
 def contrast_factor(cov: Float[np.ndarray, "n K K"]) -> tuple[Float[np.ndarray, "k K"], Float[np.ndarray, "n k k"]]:
     """Contrasts with the last class (K − 1, K), and the factor of their covariance (n, K − 1, K − 1).
 
-    A shift of all scores alone changes nothing, and the best weights have no such part: their covariance is singular.
+    A common shift of all scores changes nothing, and the best weights have none: the covariance of scores is singular.
     """
     K = cov.shape[1]
     contrast = np.concatenate([np.eye(K - 1), -np.ones((K - 1, 1))], axis=1)
@@ -276,8 +272,8 @@ def contrast_factor(cov: Float[np.ndarray, "n K K"]) -> tuple[Float[np.ndarray, 
 def at_points(
     mean: Float[np.ndarray, "n K"], root: Float[np.ndarray, "n k k"], points: Float[np.ndarray, "S k"]
 ) -> Iterator[tuple[slice, Float[np.ndarray, "m S"], Float[np.ndarray, "m K S"]]]:
-    """``log Σ exp`` (m, S) and softmax (m, K, S) of the scores that normal points (S, K − 1) stand for, the last class
-    at its mean, for some rows at a time: what all of them would take does not fit into a core's cache.
+    """``log Σ exp`` (m, S) and softmax (m, K, S) at the scores of normal points (S, K − 1), with the last class at its
+    mean, for some rows at a time, which fit into a core's cache.
     """
     n, K = mean.shape
     step = max(1, RULES.chunk // (K * len(points)))
@@ -310,7 +306,7 @@ def gaussian(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) ->
     inner[:, diagonal, diagonal] *= 0.5
     inverse = np.linalg.inv(root)
     to_cov = np.swapaxes(inverse, 1, 2) @ inner @ inverse
-    # The jitter follows the variances, and its slope with them.
+    # The jitter is proportional to the variances: add its slope.
     jitter_slope = np.einsum("nkk->n", to_cov) * (JITTER / (K - 1))
     to_cov = 0.5 * (to_cov + np.swapaxes(to_cov, 1, 2)) + jitter_slope[:, None, None] * np.eye(K - 1)
     to_cov = contrast.T @ to_cov @ contrast

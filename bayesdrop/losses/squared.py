@@ -1,10 +1,10 @@
 r"""Squared loss ``½(y − s)²``, whose expectation ``½((y − m)² + v)`` needs no bound: every form of it is exact.
 
-It is its own Gaussian pseudo-observation, ``ω = C`` and ``κ = C y``: dropout ridge regression has a closed form
+The loss is a Gaussian pseudo-observation, ``ω = C`` and ``κ = C y``: dropout ridge regression has a closed form
 (van der Maaten, Chen, Tyree & Weinberger 2013, section 3.1; Wager, Wang & Liang 2013).
 
-Where the variance is learnt the row weight ``s_i`` is the power of the likelihood of row ``i``, ``N(y_i; score,
-σ²)^{s_i}``: twice the weight is the row twice, and ``log p(σ | ·) = log p(σ) − Σ s_i log σ − ½ Σ s_i (y_i −
+If the variance is learnt, the row weight ``s_i`` is a power of the likelihood of row ``i``, ``N(y_i; score,
+σ²)^{s_i}``: weight 2 equals the row twice, and ``log p(σ | ·) = log p(σ) − Σ s_i log σ − ½ Σ s_i (y_i −
 score_i)²/σ²``.
 """
 
@@ -82,12 +82,12 @@ class Squared(Loss):
 
     @property
     def plain(self) -> Squared:
-        """See :class:`bayesdrop.losses.base.Loss`; a function of scores has no use for a prior of their noise."""
+        """See :class:`bayesdrop.losses.base.Loss`; a learnt variance becomes 1, because a value needs a number."""
         return replace(self, variance=1.0) if self.parameters else self
 
     @property
     def precision(self) -> float:
-        """``1/σ²`` where the variance is known, and else that of scale 1."""
+        """``1/σ²`` if the variance is known, and else 1."""
         return 1 / self.variance if isinstance(self.variance, float) else 1.0
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
@@ -116,7 +116,7 @@ class Squared(Loss):
         return ScoreCost(0.5 * (xp.log1p(weight * var) + square), -shrunk * residual, 0.5 * shrunk * (1 - square))
 
     def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """``ω = C/σ²``, ``κ = ωy``, whatever the score."""
+        """``ω = C/σ²``, ``κ = ωy``, for every score."""
         omega = self.precision * weight * mean.__array_namespace__().ones_like(mean)
         return Pseudo(omega, omega * y)
 

@@ -1,1 +1,1 @@
-"""Rows that are read a block at a time: sources, checks and the design."""
+"""Read rows a block at a time: sources, checks and the design."""

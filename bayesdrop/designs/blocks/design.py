@@ -1,8 +1,8 @@
 """Read a design matrix a block of rows at a time, for data larger than memory.
 
 Every product is one pass over the blocks: each block is a design, whose results are summed or written to its rows. Only
-vectors of length n and p and two or three blocks are held. The next block is read and checked while the current one is
-multiplied; in the passes of a sampler each core reads, checks and multiplies a block of its own, if these fit into a
+vectors of length n and p and two or three blocks are in memory. The next block is read and checked while the current
+one is multiplied; in the passes of a sampler each core reads, checks and multiplies its own block, if these fit into a
 quarter of a gigabyte.
 """
 
@@ -37,17 +37,17 @@ _AGAIN = (
 
 
 def _loaded(where: str, load: Load) -> tuple[str, Any]:
-    """Name of a block, and the block as a real matrix, in compressed rows if sparse."""
+    """Name of a block, and the block as a matrix of real numbers, in compressed rows if sparse."""
     return where, as_matrix(load(), f"source: {where}")
 
 
 class Blocks(Blockwise, LocalRows):
     """Matrix of n rows and p columns in blocks of rows, read when needed; replaces ``X`` in :func:`fit`.
 
-    Creating one reads the data once, checks them and records the size and sums of each block, so that data that change
-    between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit needs five or six
-    passes per Newton step if p is at most 2000, and about eight otherwise, so that a fast local disk pays; a draw of
-    all chains by ``bd.HMC()`` needs one or two passes without masks.
+    Creating one reads the data once, checks them and records the size and sums of each block, so that a later pass
+    raises an error if they changed. Labels are an ordinary array, in the order of the rows. A fit needs five or six
+    passes per Newton step if p is at most 2000, and about eight otherwise, so that a fast local disk pays; without
+    masks, a draw of all chains by ``bd.HMC()`` needs one or two passes.
 
     Parameters
     ----------
@@ -61,13 +61,13 @@ class Blocks(Blockwise, LocalRows):
     columns : sequence of p str, optional
         Names of the columns; of a Parquet file those to read, by default all.
     target : str, optional
-        Column of Parquet files that is the response: it is not a feature, and fits take it where ``y`` is left out.
+        Column of Parquet files that is the response, not a feature; fits use it if ``y`` is omitted.
     n_features : int, optional
-        Number ``p`` of features of svmlight files, which leave zeros out; by default as many as the largest index says.
-        New rows for a fit are read with the features of the fit.
+        Number ``p`` of features of svmlight files, which omit zeros; by default the largest index determines it. New
+        rows for a fit are read with the features of the fit.
     zero_based : bool, optional
         Whether indices of svmlight files begin at 0 rather than 1; by default they do if some index is 0. New rows for
-        a fit are read as those of the fit were.
+        a fit are read as the rows of the fit were.
     threads : int, optional
         Maximal number of threads, each with one block, in the passes of a sampler; by default one for each core.
     progress : bool, default=False
@@ -84,7 +84,7 @@ class Blocks(Blockwise, LocalRows):
     response : array (n,) or None
         Values of the column ``target``.
     zero_based : bool or None
-        Whether the indices of svmlight files begin at 0; None of other sources.
+        Whether the indices of svmlight files begin at 0; None for other sources.
 
     Raises
     ------
@@ -228,14 +228,14 @@ class Blocks(Blockwise, LocalRows):
         return result
 
     def read_as(self, n_features: int, zero_based: bool | None) -> Blocks:
-        """Read svmlight files with the features of a fit: their number, and whether its indices begin at 0.
+        """Read svmlight files with the features of a fit: their number, and whether indices begin at 0.
 
-        If the fit was not of such files, these blocks are returned unchanged.
+        Blocks of other sources, and any blocks if the fit had no such files, are returned unchanged.
 
         Raises
         ------
         ValueError
-            If these blocks state another first index, or an index is not one of these features.
+            If ``zero_based`` was given differently for these blocks, or an index is not one of these features.
         """
         indices = self._source.indices
         if indices is None or zero_based is None or (n_features, zero_based) == (self.shape[1], self.zero_based):
@@ -285,7 +285,7 @@ class Blocks(Blockwise, LocalRows):
         return slice(start, start + block.shape[0]), design if self._centre is None else design.shifted(self._centre)
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
-        """Make one pass: return each block as a design, of any size, with the slice of its rows."""
+        """Make one pass: the slice of the rows of each block, with its design; ``size`` has no effect."""
         self._passes[0] += 1
         return in_threads(self._shown(self._pieces()), self._design, 1)
 
@@ -301,7 +301,7 @@ class Blocks(Blockwise, LocalRows):
     def product_sums(
         self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
-        """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
+        """See :class:`bayesdrop.designs.Design`; one pass, with a block in each of several threads."""
 
         def sums(number: int, start: int, where: str, load: Load) -> tuple[Float[np.ndarray, ...], ...]:
             span, block = self._design(number, start, where, load)
@@ -316,7 +316,7 @@ class Blocks(Blockwise, LocalRows):
         return total
 
     def _threads(self) -> int:
-        """Number of threads: one per core, as far as their blocks fit into memory."""
+        """Number of threads: one per core, or fewer if their blocks do not fit into ``LIMITS.block_bytes``."""
         largest = LIMITS.entry_bytes * max(record.stored for record in self._records)
         return int(np.clip(LIMITS.block_bytes // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
 

@@ -16,7 +16,7 @@ __all__ = ["Record", "as_matrix", "check_finite", "entries_of", "is_same", "reco
 
 
 class Record(NamedTuple):
-    """Size of a block, its sum, and a sum that depends on the order, which later passes compare."""
+    """Size of a block, its sum and a sum that depends on the order, and their scales, which later passes compare."""
 
     rows: int
     stored: int
@@ -25,7 +25,7 @@ class Record(NamedTuple):
 
 
 def _ordered(block: Any) -> Float[np.ndarray, ...]:
-    """Some entries, multiplied by numbers that depend on their positions."""
+    """Sample of the entries, multiplied by numbers that depend on their positions."""
     sample = LIMITS.sample
     if issparse(block):
         step = max(1, block.nnz // sample**2)
@@ -33,7 +33,7 @@ def _ordered(block: Any) -> Float[np.ndarray, ...]:
         return entries * (1.0 + block.indices[::step] + np.arange(len(entries)))
     n, p = block.shape
     entries = block[:: max(1, n // sample), :: max(1, p // sample)].astype(np.float64)
-    # A number for each position, different for adjacent positions.
+    # The factors of adjacent positions differ.
     return entries * (1.0 + np.arange(len(entries))[:, None] + np.sqrt(np.arange(entries.shape[1])))
 
 
@@ -55,17 +55,17 @@ def is_same(record: Record, block: Any, p: int) -> bool:
         return False
     with np.errstate(invalid="ignore", over="ignore"):
         sums = np.array([values.sum(dtype=np.float64), _ordered(block).sum()])
-        # A source that computes its numbers again may round them differently. NaN is unequal to everything.
+        # A source that computes its numbers anew may round them differently. A comparison with NaN is False.
         return bool(np.all(np.abs(sums - record.sums) <= ROUNDING * record.scale))
 
 
 def entries_of(matrix: Any) -> Num[np.ndarray, ...]:
-    """Stored entries, as one array."""
+    """Stored entries as an array."""
     return matrix.data if issparse(matrix) else matrix
 
 
 def as_matrix(block: Any, where: str) -> Any:
-    """Real matrix, in compressed rows if sparse; raise an error that names ``where`` otherwise.
+    """Matrix of real numbers, in compressed rows if sparse; other input raises an error that names ``where``.
 
     Examples
     --------

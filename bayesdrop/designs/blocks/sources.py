@@ -1,9 +1,8 @@
 """Read blocks of rows from files, a list of matrices or a function, for :class:`.blocks.design.Blocks`.
 
-A source is read from its start at every pass. It yields a name for messages, and either a block as a dense or scipy
-sparse matrix, or a function that reads the block, so that each thread can read its own. Files are read by ordinary
-reads rather than mapped into memory: a file that shrinks while it is mapped ends the process, while a short read raises
-an error.
+A source is read from its start in every pass. For each block it yields a name for messages and a function that reads
+the block as a dense or scipy sparse matrix, so that each thread can read its own. Files are read, not mapped into
+memory: a file that shrinks while it is mapped ends the process, while a short read raises an error.
 
 The sizes that a file declares are compared with its length before memory is allocated: a header of a hundred bytes can
 declare terabytes, and one wrong index a billion columns.
@@ -47,7 +46,7 @@ def open_source(
     n_features: int | None = None,
     zero_based: bool | None = None,
 ) -> Files | Made:
-    """Return the source for the argument of :class:`.blocks.design.Blocks`; raise TypeError if it is not one.
+    """Return a source for the argument of :class:`.blocks.design.Blocks`; raise TypeError for other types.
 
     Examples
     --------
@@ -74,7 +73,7 @@ def open_source(
 
 
 class Made:
-    """Blocks that a function makes again at every call, with the names of their ``columns``, or None."""
+    """Blocks from a function that makes them anew in every pass; ``columns`` are their names or None."""
 
     indices: Indices | None = None
 
@@ -105,7 +104,7 @@ class Made:
 
 
 class Files:
-    """Blocks from files, one after the other, each in blocks of at most ``rows`` rows (.npz files: one block each)."""
+    """Blocks from files in order, each cut into blocks of at most ``rows`` rows (.npz files: one block each)."""
 
     def __init__(
         self,
@@ -202,7 +201,7 @@ class Files:
                 raise ValueError(f"expected numbers, got columns {other}; name the features in `columns`")
             rows = self._rows or max(1, BLOCK // max(len(names), 1))
             for batch in file.iter_batches(batch_size=rows, columns=names):
-                # A missing number becomes NaN, which the checks of every block refuse.
+                # A missing number becomes NaN, which the check of the block rejects.
                 values = [batch.column(name).to_numpy(zero_copy_only=False).astype(float) for name in names]
                 yield _there(np.column_stack(values))
 
@@ -227,8 +226,8 @@ def _loaded(path: Path, stamp: tuple[int, int], load: Load) -> Any:
 
 
 def _archive(path: Path) -> Any:
-    """Matrix of a file written by scipy."""
-    # An open file rather than the path, because NumPy leaves a file open that is not an archive.
+    """Matrix of a file written by :func:`scipy.sparse.save_npz`."""
+    # Open the file here, because NumPy leaves a file open if it is not an archive.
     with path.open("rb") as file:
         check_archive(file)
         file.seek(0)
@@ -255,7 +254,7 @@ def _numbers(path: Path, dtype: Any, count: int, offset: int) -> Any:
 
 
 class _naming:
-    """Name the file in errors of reading; errors that name it already pass."""
+    """Name the file in errors of reading, except in errors that already name it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -305,13 +304,13 @@ def header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
 
 
 def room(needed: int, size: int) -> None:
-    """Raise ValueError unless a file has the bytes that its header declares, before memory is allocated."""
+    """Raise ValueError if a file has fewer bytes than its header declares, before memory is allocated."""
     if needed > size:
         raise ValueError(f"the file ends early: its header declares {needed:,} bytes of numbers and {size:,} are there")
 
 
 def check_archive(file: Any) -> None:
-    """Raise ValueError if a part of an archive declares more numbers than it can hold, or the matrix of too many."""
+    """Raise ValueError if an archive declares more numbers, rows or columns than its bytes can hold."""
     with zipfile.ZipFile(file) as archive:
         parts = {part.filename: part for part in archive.infolist()}
         for name, part in parts.items():
@@ -324,6 +323,6 @@ def check_archive(file: Any) -> None:
             with archive.open("shape.npy") as inner:
                 sizes = np.lib.format.read_array(inner, allow_pickle=False)
             size_of_parts = sum(part.file_size for part in parts.values())
-            # Rows have a pointer each in the file, but rows of columns or coordinates do not.
+            # Compressed rows store a pointer per row, but compressed columns and coordinates do not.
             for size in np.ravel(sizes).tolist():
                 check_width(size, size_of_parts)

@@ -1,7 +1,7 @@
 """Read svmlight files, lines of ``label index:value …``, and name the line of an error.
 
-A file states neither the number of features, because zeros are left out, nor whether the first index is 0 or 1. Both
-are guessed from the files of a fit unless the user states them, and new rows are read like those of the fit.
+A file does not state the number of features, because zeros are omitted, nor whether the first index is 0 or 1. Both are
+inferred from the files of a fit unless the user gives them, and new rows are read like the rows of the fit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Indices", "LineError", "check_width", "indices_of", "read_rows", "ze
 
 
 def check_width(columns: int, size: int) -> None:
-    """Raise ValueError for more columns (or rows) than a file of ``size`` bytes can mean."""
+    """Raise ValueError for more columns (or rows) than plausible in a file of ``size`` bytes."""
     if columns > max(LIMITS.columns, size):
         raise ValueError(
             f"it declares {columns:,} rows or columns, and holds {size:,} bytes: an index is wrong, or hash the "
@@ -46,7 +46,7 @@ class Indices:
     zero_based : bool
         Whether the first feature has the index 0.
     explicit : bool
-        False if ``zero_based`` was guessed.
+        False if ``zero_based`` was inferred.
     width : int
         Number of features.
     """
@@ -57,7 +57,7 @@ class Indices:
     width: int
 
     def check(self, zero_based: bool, width: int) -> None:
-        """Raise ValueError, which names the line, unless all indices are those of ``width`` features.
+        """Raise ValueError that names the line unless all indices belong to ``width`` features.
 
         Examples
         --------
@@ -78,17 +78,17 @@ class Indices:
 
 
 def zero_or_one(zero_based: bool) -> str:
-    """Words for the first index."""
+    """Description of the first index in messages."""
     return "indices from 0" if zero_based else "indices from 1"
 
 
 def indices_of(paths: Sequence[Path], n_features: int | None, zero_based: bool | None) -> Indices:
-    """Indices of files, from the first and the last entry of every line.
+    """Range of the indices of files, from the first and the last entry of every line.
 
     Raises
     ------
     ValueError
-        If an index is out of the range that was stated, is not a number, or declares more columns than a file can mean.
+        If an index is not a number or out of the given range, or implies too many columns for the size of the files.
     """
     ends: tuple[tuple[int, str], ...] = ()
     for path in paths:
@@ -131,7 +131,7 @@ def read_rows(path: Path, rows: int, width: int, zero_based: bool) -> Iterator[A
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers; raise ValueError on a line that is too long, which a packed file may contain."""
+    """Lines with their numbers; raise ValueError on a line that is too long, as compressed files may hide."""
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         for number, line in enumerate(iter(partial(file.readline, LIMITS.text), b""), 1):
             if len(line) == LIMITS.text:
@@ -140,7 +140,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _gathered(path: Path, rows: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Up to ``rows`` lines at a time, fewer if they are long, with the number of the first."""
+    """Number of the first of up to ``rows`` lines, and the lines; fewer if they are long."""
     gathered, size = list[bytes](), 0
     for number, line in _lines(path):
         gathered.append(line)
@@ -158,7 +158,7 @@ def _entries(line: bytes) -> list[bytes]:
 
 
 def _fault(lines: Sequence[bytes], start: int, path: Path) -> LineError | None:
-    """Error of the first bad line, where ``start`` is the number of the first of the lines."""
+    """Error of the first bad line, or None; ``start`` is the number of the first line."""
     for number, line in enumerate(lines, start):
         words, before, where = line.split(b"#", 1)[0].split(), -1, f"source: {path}, line {number}"
         if words and not _is_number(words[0]):

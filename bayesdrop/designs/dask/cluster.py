@@ -17,19 +17,19 @@ def cluster(
 ) -> Any:
     """Connect to a Dask cluster; fits of Dask collections run on it until it is closed.
 
-    Without a cluster they run in threads of this process. The workers started here are processes that import the main
-    script: in a script, unlike in a notebook, call this below ``if __name__ == "__main__":``.
+    Without a cluster they run in threads of this process. Workers that it starts are processes that import the main
+    script: in a script, unlike in a notebook, call it below ``if __name__ == "__main__":``.
 
     Parameters
     ----------
     address : str, default="local"
         Address of a scheduler, as in ``"tcp://10.0.0.1:8786"``; ``"local"`` starts workers on this machine, which end
-        with the client. None is an error, as it may be a setting that was forgotten.
+        with the client. None is an error, because it may be a missing setting.
     workers : int, optional
         Number of worker processes to start here, of one thread each; by default one for each processor.
     memory : str or int, optional
-        Memory limit of each worker, as in ``"2GB"``; by default an equal share of the machine's memory. A worker above
-        its limit writes blocks to disk.
+        Memory limit of each worker, as in ``"2GB"``; by default an equal share of the machine's memory. A worker
+        near its limit writes blocks to disk.
     timeout : float, default=10.0
         Seconds to wait for the scheduler.
 
@@ -79,7 +79,7 @@ def cluster(
             check_instance(memory, "memory", (str, int), 'a size such as "2GB"')
         limit = "auto" if memory is None else memory
         try:
-            # A port of its own for the dashboard, since the usual one may be taken by another cluster.
+            # Any free port for the dashboard, because another cluster may use the usual one.
             return client(n_workers=workers, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0")
         except RuntimeError as error:
             raise RuntimeError(
@@ -117,9 +117,9 @@ def cluster_errors() -> Iterator[None]:
 
 
 def computed(parts: list[Any]) -> list[Any]:
-    """Results of tasks, from the cluster if there is one, or from threads.
+    """Results of tasks, computed on the cluster if there is one, or else in threads.
 
-    A client whose scheduler is gone would wait for ever, so that its connection is checked every few seconds.
+    A client waits for ever for a lost scheduler; therefore its connection is checked every few seconds.
     """
     import dask
 

@@ -1,8 +1,8 @@
 """Store a design matrix on the workers of a Dask cluster, for data larger than a machine.
 
 Each block of rows is checked once and becomes a design, which stays on its worker; so do the vectors over its rows,
-which are Dask arrays. Only weights are sent, and sums over the rows are returned, ``p`` numbers per class. If a worker
-is lost, Dask computes its blocks again from their source.
+which are Dask arrays. Only weights are sent, and only sums over the rows are returned, ``p`` numbers per class. If a
+worker is lost, Dask computes its blocks again from their source.
 
 Predictions for Dask collections are a lazy Dask array, made by the estimator's own method a block at a time.
 """
@@ -40,7 +40,7 @@ class DaskDesign(Blockwise, DaskRows):
     Parameters
     ----------
     X : dask array or dask data frame (n, p)
-        Dense, or with blocks of scipy sparse; of real numbers, finite.
+        Finite real numbers, in dense or scipy sparse blocks.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class DaskDesign(Blockwise, DaskRows):
     Raises
     ------
     ValueError
-        If a block holds NaN, infinite values or other things than real numbers, or blocks differ in their columns.
+        If a block holds NaN, infinite or non-numeric values, or blocks differ in their columns.
     RuntimeError
         If the scheduler is lost.
 
@@ -121,7 +121,7 @@ class DaskDesign(Blockwise, DaskRows):
         return result
 
     def _tasks(self, method: str, *sent: Any, rows: Sequence[PerRow] = (), **named: Any) -> list[Any]:
-        """Tasks that call a method of each block with arguments sent to all and its part of vectors over the rows."""
+        """Tasks that call a method of each block, with arguments sent to all blocks and its parts of ``rows``."""
         import dask
 
         apply, send = dask.delayed(_call, pure=False), partial(dask.delayed, traverse=False)
@@ -138,12 +138,12 @@ class DaskDesign(Blockwise, DaskRows):
             return list(dask.persist(*tasks))
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[np.ndarray, "p ..."]) -> list[PerRow]:
-        """Products of every block with weights that are sent to the workers; the products stay there."""
+        """Send weights to the workers and apply a method of every block to them; the products stay there."""
         results = self._persisted(self._tasks(method, *map(np.ascontiguousarray, weights)))
         return [self._joined(results, k, tail) for k, tail in enumerate(tails)]
 
     def sum_over_parts(self, method: str, *rows: PerRow) -> list[Num[AnyArray, ...]]:
-        """Sums of the products of every block with its part of vectors over the rows."""
+        """Sums over the blocks of a method of each block applied to its parts of ``rows``."""
         return self._summed(self._tasks(method, rows=rows))
 
     def product_sums(
@@ -237,7 +237,7 @@ def _apply(estimator: Any, name: str, rows: Any, nothing: Any) -> Any:
 
 
 def _example(X: Any) -> Any:
-    """A row of zeros like the rows of ``X``, from which shape and type of the result follow."""
+    """Row of zeros with the columns of ``X``: its result has the shape and type of all results."""
     zeros = np.zeros((1, X.shape[1]))
     if not is_frame(X):
         return zeros

@@ -55,7 +55,7 @@ class DaskRows(Design):
         n = self.shape[0]
         if is_dask(values):
             if is_frame(values):
-                # Through NumPy, because Dask warns about columns of text.
+                # Convert by NumPy, because Dask warns about columns of text.
                 parts = [dask.delayed(plain_column)(part, name) for part in values.to_delayed()]
                 shape = (np.nan, *values.shape[1:])
                 values = da.concatenate([da.from_delayed(part, shape, dtype=object) for part in parts])
@@ -87,7 +87,7 @@ class DaskRows(Design):
         return self._joined(results, 0, np.broadcast_shapes(*(part.shape[1:] for part in rows)))
 
     def gather(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """Apply a function to each block's part of vectors over the rows, and return the small results."""
+        """Apply a function to each block's parts of vectors over the rows, and return its small results here."""
         import dask
 
         apply = dask.delayed(function, pure=False, traverse=False)
@@ -100,7 +100,7 @@ class DaskRows(Design):
         return self._summed([dask.delayed(_total)(chunk) for chunk in self._chunks(rows)])[0]
 
     def persist(self, *rows: PerRow) -> tuple[PerRow, ...]:
-        """Compute on the workers, where the result stays."""
+        """Compute vectors over the rows on the workers, where they stay."""
         import dask
 
         with cluster_errors():
@@ -116,7 +116,7 @@ class DaskRows(Design):
         return list(rows.rechunk((self._rows, *columns)).to_delayed().ravel())
 
     def _joined(self, parts: list[Any], item: int, tail: tuple[int, ...]) -> PerRow:
-        """Vector over the rows from its pieces, which are one ``item`` of tuples."""
+        """Vector over the rows, (n, *tail), whose pieces are the given ``item`` of tuples on the workers."""
         import dask.array as da
         from dask.highlevelgraph import HighLevelGraph
 
@@ -127,7 +127,7 @@ class DaskRows(Design):
         return da.Array(graph, name, (self._rows, *((width,) for width in tail)), dtype=np.float64)
 
     def _summed(self, parts: list[Any]) -> list[Num[AnyArray, ...]]:
-        """Sums of arrays, or of tuples of them, a few at a time on the workers."""
+        """Sum arrays, or tuples of arrays item by item, on the workers, a few at a time."""
         import dask
 
         add = dask.delayed(_add, pure=False)
@@ -144,7 +144,7 @@ class DaskRows(Design):
         refuse_scalar(y, "y")
         y = self.vector(y, "y")
         classes = unique_labels(np.concatenate(self.gather(partial(unique_labels, name="y"), y)), "y")
-        # Three of each, because labels that are all different look like measurements.
+        # Repeat each label, because the check takes labels that are all different for measurements.
         check_classification_targets(np.repeat(classes, 3))
         return classes, self.rowwise(partial(np.searchsorted, classes), y)
 

@@ -1,6 +1,6 @@
-"""The algorithm of Chen, Zhu, Chen & Chen (2015, sections 4.2 and 5.2) for a hidden layer.
+"""Fit a hidden layer by the algorithm of Chen, Zhu, Chen & Chen (2015, sections 4.2 and 5.2).
 
-Auxiliary variables and output weights in closed form, hidden weights by gradient, in turns. It never goes uphill.
+It updates output weights in closed form and hidden weights by L-BFGS, in turns, and never increases the energy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Alternating:
     Parameters
     ----------
     tol : float, default=0.0001
-        Stop where a turn lowers the energy by less than this for each unit ``C s_i`` of the rows' weight.
+        Stop if a turn lowers the energy by at most ``tol`` times the total weight ``C Σ s_i`` of the rows.
     max_iter : int, default=200
         Maximal number of turns.
     steps : int, default=5

@@ -1,7 +1,7 @@
 """Minimise over all weights of a hidden layer at once by SciPy's L-BFGS, and define the protocol of a minimiser.
 
-Columns are scaled to size 1: without that it ends early on columns of unequal scales. The other minimiser is
-:mod:`.alternating`, whose turns :mod:`bayesdrop.fitting.solvers.driver` runs.
+Columns are scaled to unit size, because L-BFGS ends early on columns of unequal scales. The other minimiser is
+:mod:`.alternating`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Function = Callable[[Float[np.ndarray, " D"]], tuple[float, Float[np.ndarray, " 
 def descend(
     function: Function, start: Float[np.ndarray, " D"], min_gain: float, steps: int, trace: Trace
 ) -> Float[np.ndarray, " D"]:
-    """Minimise a function of a vector (D,) until ten steps gain less than ``10 least``.
+    """Minimise a function of a vector (D,) until ten steps together gain less than ``10 min_gain``.
 
     Parameters
     ----------
     function : callable
-        Returns value and slope at a vector.
+        Function that returns value and gradient at a vector.
     start : array (D,)
         Starting vector.
     min_gain : float
-        Gain of a step below which to stop.
+        Mean gain of a step below which to stop.
     steps : int
         Maximum number of steps.
     trace : Trace
@@ -70,7 +70,7 @@ def descend(
     result = minimize(function, start, jac=True, method="L-BFGS-B", callback=after_step, options=options)
     if len(values) == 1:
         after_step(result)
-    # If no step lowers the value, the last gains show whether this is the optimum.
+    # If L-BFGS found no further descent, the last gains show whether this is the optimum.
     stuck = result.nit < steps
     if (len(values) > window or stuck) and (gain() < window * min_gain or not np.any(result.jac)):
         trace.status = Status.CONVERGED
@@ -88,8 +88,8 @@ class LBFGS:
     Parameters
     ----------
     tol : float, default=0.0001
-        Stop where a step lowers the energy by less than this for each unit ``C s_i`` of the rows' weight, the mean of
-        ten steps: the mean loss of a row, as in scikit-learn's ``MLPClassifier``.
+        Stop if ten steps lower the energy, on average, by less than ``tol`` times the total weight ``C Σ s_i`` of the
+        rows, so that ``tol`` refers to the mean loss of a row, as in scikit-learn's ``MLPClassifier``.
     max_iter : int, default=500
         Maximal number of steps.
 
@@ -127,7 +127,7 @@ class LBFGS:
 
 @runtime_checkable
 class LatentMethod(Protocol):
-    """Protocol of a minimiser."""
+    """Protocol of a minimiser of the energy of a hidden layer."""
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """Minimise from ``start`` by at most ``steps`` steps, add to the trace and set its status."""

@@ -1,1 +1,1 @@
-"""Objective of a fit with a hidden layer: the energy, and covariances of the noised units."""
+"""Objective of a fit with a hidden layer: the energy, and covariances of the scores."""

@@ -1,11 +1,11 @@
 """Compute covariances of the scores of a hidden layer, and their slopes, for :mod:`.energy`.
 
-With ``Q = diag(σ'(ū)) W`` of a row, (K, M), and its variances ``V_d = Var(x̃_d)``,
+With ``Q = diag(σ'(ū)) W`` (K, M) for a row, and its variances ``V_d = Var(x̃_d)``,
 
     Cov(s) = Qᵀ A,        A = S Q,        S = Σ_d V_d α_d α_dᵀ.
 
-The ``S`` of all rows are one product with ``K(K + 1)/2`` pairs of units. One score needs ``A = Σ_d V_d (Qᵀα_d) α_d``
-only, which costs ``K`` operations per entry.
+One product of the matrix with ``K(K + 1)/2`` columns, the pairs of units, gives ``S`` for all rows. A single score
+needs only ``A = Σ_d V_d (Qᵀα_d) α_d``, at ``K`` operations per entry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ScoreCovariances"]
 
 
 class ScoreCovariances:
-    """Covariances at given weights, and the slopes ``for_hidden`` (p, K) and ``for_output`` (K, M) of the rows so far.
+    """Covariances at given weights; ``for_hidden`` (p, K) and ``for_output`` (K, M) are the slopes, summed over rows.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ScoreCovariances:
         self.for_hidden, self.for_output = np.zeros(hidden.shape), np.zeros(weight.shape)
 
     def forward(self, moments: ScoreMoments, slope: Units) -> tuple[PairCovariances, Any]:
-        """Covariances (m, J) of pairs of scores of some rows with given ``σ'`` (m, K), and values for ``backward``."""
+        """Covariances (m, J) of pairs of scores of some rows, given ``σ'`` (m, K), and products for ``backward``."""
         pull = slope[:, None, :] * self._weight
         if len(self._weight) == 1:
             image = moments.sampled_products(pull[:, 0], self._hidden)[0][:, None]

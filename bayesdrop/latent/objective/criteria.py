@@ -27,14 +27,14 @@ OutputWeights: TypeAlias = Float[np.ndarray, "K M"]
 
 @dataclass(frozen=True)
 class OneVersusRest:
-    """One loss per problem, of its own variance.
+    """One loss per problem, with the variance of its score.
 
     Attributes
     ----------
     loss : Curved and Sloped
         Marginalised loss.
     smoothing : float
-        Added to the variances, so that a piecewise-linear loss without noise has a gradient.
+        Number added to the variances, so that a piecewise-linear loss has a gradient without noise.
     """
 
     loss: Any
@@ -47,7 +47,7 @@ class OneVersusRest:
     def __call__(
         self, target: Targets, mean: Scores, cov: PairCovariances | None
     ) -> tuple[Float[np.ndarray, " m"], Scores, PairCovariances | None]:
-        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs, or None without them.
+        """Loss (m,), its slope in the means (m, M), and in the covariances (m, J) of the pairs; None without them.
 
         ``target`` (m, M) holds −1 and +1.
         """
@@ -92,7 +92,7 @@ class Softmax:
 
     @staticmethod
     def expected_probabilities(mean: Scores, cov: PairCovariances | None) -> Scores:
-        """Expected softmax (m, M) of scores with the given means and covariances, pair by pair."""
+        """Expected softmax (m, M) of normal scores with means (m, M) and covariances (m, J) of all pairs."""
         if cov is None:
             return log_sum_exp(mean)[1]
         return expected_softmax(mean, unpack(cov, *np.triu_indices(mean.shape[1])))
@@ -105,7 +105,7 @@ Criterion: TypeAlias = OneVersusRest | Softmax
 def unpack(
     flat: PairCovariances, first: Int[np.ndarray, " J"], second: Int[np.ndarray, " J"]
 ) -> Float[np.ndarray, "m K K"]:
-    """Symmetric matrices (m, K, K) from the entries ``flat`` (m, J) of the pairs."""
+    """Symmetric matrices (m, K, K) from their entries ``flat`` (m, J) at the pairs ``first``, ``second``."""
     size = int(second.max()) + 1
     full = np.empty((len(flat), size, size))
     full[:, first, second] = flat

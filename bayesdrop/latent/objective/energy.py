@@ -2,18 +2,18 @@
 
 A row has pre-activations of ``K`` units ``u = αᵀx̃ + a``, hidden features ``h = σ(u)`` and scores ``s = Wᵀh + b`` of
 ``M`` problems. Under the noise ``u`` has a mean ``ū`` and a covariance ``S``, ``S_kl = Σ_d Var(x̃_d) α_dk α_dl``, and
-to first order around the mean (their sections 4.2 and 5.2)
+to first order around the mean (sections 4.2 and 5.2)
 
     E s = Wᵀσ(ū) + b,      Cov(s) = QᵀSQ,      Q = diag(σ'(ū)) W.
 
-One problem has ``v = Var(s)``; several, one against the rest, have a variance each, and the softmax all covariances.
+Problems that are fitted one against the rest use a variance each, and the softmax all covariances.
 The energy is
 
     U = ½ Σ_k α_kᵀPα_k + ½‖W‖² + C Σ_i s_i φ(y_i, E s_i, Cov(s_i)),
 
-and neither intercept is penalised. Since ``σ'`` and ``S`` both depend on ``α``, the gradient has cross terms that the
-printed one lacks: it has only the products of a feature with itself. No array of size (n, p) is formed; the covariances
-are summed by :mod:`.covariances`. The rows of a fit are cut into blocks.
+without a penalty of the intercepts. Because ``σ'`` and ``S`` both depend on ``α``, the gradient has cross terms between
+features, which the published gradient lacks. No array of size (n, p) is formed; :mod:`.covariances` sums the
+covariances. The rows of a fit are cut into blocks.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ class Parameters(NamedTuple):
     Attributes
     ----------
     hidden : array (p + 1, K)
-        ``α``, the hidden intercepts ``a`` in the last row.
+        ``α``, with the hidden intercepts ``a`` in the last row.
     output : array (K + 1, M)
-        ``W``, the intercepts ``b`` in the last row.
+        ``W``, with the intercepts ``b`` in the last row.
     """
 
     hidden: Float[np.ndarray, "_ K"]
     output: Float[np.ndarray, "_ M"]
 
     def flatten(self) -> Float[np.ndarray, " D"]:
-        """All numbers as one vector."""
+        """All parameters as one vector."""
         return np.concatenate([self.hidden.ravel(), self.output.ravel()])
 
     def like(self, flat: Float[np.ndarray, " D"]) -> Parameters:
-        """The inverse of :meth:`flatten`, in the shapes of these parameters."""
+        """Inverse of :meth:`flatten`, with the shapes of these parameters."""
         cut = self.hidden.size
         return Parameters(flat[:cut].reshape(self.hidden.shape), flat[cut:].reshape(self.output.shape))
 
@@ -73,12 +73,12 @@ def hidden_moments(
 
 @dataclass(frozen=True)
 class LatentEnergy:
-    """The energy and its exact gradient.
+    """Energy ``U`` and its exact gradient.
 
     Attributes
     ----------
     blocks : sequence of Block
-        The rows, one block after the other.
+        Blocks of the rows, in order.
     noise : Noise
         Feature noise.
     rate : array (p,)
@@ -88,7 +88,7 @@ class LatentEnergy:
     precision : array (p,)
         Prior precision of the hidden weights of each feature; the output weights have precision 1.
     fit_intercept : bool
-        The intercepts of both layers are free.
+        Whether the intercepts of both layers are free.
     """
 
     blocks: list[Block]
@@ -122,7 +122,7 @@ class LatentEnergy:
 
     @property
     def column_scales(self) -> Float[np.ndarray, "q 1"]:
-        """Root of the mean of ``E x̃²`` over the rows plus the prior's share of a column."""
+        """``√{(P_d + Σ_i C s_i E x̃_id²) / C Σ_i s_i}``, (p + 1, 1): scales of the columns and of the intercept."""
         total = np.append(self.precision, 0.0)
         for block in self.blocks:
             moments, weight = self.moments_of(block), block.weight[:, None]
@@ -136,7 +136,7 @@ class LatentEnergy:
         return float(sum(block.weight.sum() for block in self.blocks))
 
     def value_and_gradient(self, parameters: Parameters) -> tuple[float, Parameters]:
-        """``U``, with the kink of a loss smoothed, and its gradient."""
+        """``U`` and its gradient; a piecewise-linear loss is smoothed."""
         covariances = self._covariances(parameters)
         scaled, weight = self.precision[:, None] * parameters.hidden[:-1], parameters.output[:-1]
         total = 0.5 * float(np.sum(scaled * parameters.hidden[:-1]) + np.sum(weight**2))
@@ -169,7 +169,7 @@ class LatentEnergy:
 
 
 class Block(NamedTuple):
-    """Some rows of the features, their targets and the weights ``C s_i`` of their loss, (m,).
+    """Some rows of the features, their targets and the weights ``C s_i`` of their losses.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ def blocks_of(
     units: int,
     rules: Rules = RULES,
 ) -> list[Block]:
-    """Cut the rows into blocks whose features and covariances of ``units`` hidden units are small."""
+    """Cut rows into blocks whose features, and covariances of ``units`` hidden units, have a bounded size."""
     n, p = X.shape
     columns = 1 if hasattr(X, "nnz") else max(p, 1)
     rows = max(1, rules.block_entries // max(columns, units**2))

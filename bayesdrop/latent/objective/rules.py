@@ -1,4 +1,4 @@
-"""Name the numbers of fits of a hidden layer, for the files of this room."""
+"""Define the constants of fits and draws of a hidden layer, for the modules of ``bayesdrop.latent``."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ __all__ = ["RULES", "Rules"]
 
 @dataclass(frozen=True)
 class Rules:
-    """Steps, sizes and tolerances of fits of a hidden layer.
+    """Steps, sizes and tolerances of fits and draws of a hidden layer.
 
     Attributes
     ----------
     start_steps : int
-        Steps on each of several random starts.
+        Number of steps from each of several random starts.
     rounds, round_steps : int
-        Maximum number of updates of the rates, and steps of the weights before each.
+        Maximum number of updates of the rates, and number of steps of the weights before each.
     rate_change, largest : float
-        Change of a rate below which it has converged, and largest rate.
+        Change of a rate below which it counts as converged, and maximum rate.
     smoothing : float
-        Added to the variances of a piecewise-linear loss, which smooths it within a hundredth of a score.
+        Number added to the variances of a piecewise-linear loss, which smooths it within 0.01 of its corner.
     window : int
-        Steps over which the gain is averaged, since the gain of single steps varies.
+        Number of steps over which the gain is averaged, because gains of single steps vary.
     block_entries : int
-        Numbers of a block, for which a dense design multiplies without a copy.
+        Maximum number of entries of a block: a dense design of this size is not copied to compressed rows.
     alignments : int
-        Maximum number of rounds that align units of draws.
+        Maximum number of rounds that align the units of draws.
     """
 
     start_steps: int = 15
