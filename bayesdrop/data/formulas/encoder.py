@@ -45,7 +45,7 @@ class FormulaEncoder(Shown):
     terms : tuple of Term
         Levels, contrasts, knots and means of each term, in the language of :mod:`.language.nodes`.
     columns : dict
-        For each column of the formula ``levels`` and ``mode``, or ``low``, ``high``, ``mean`` and ``whole`` of its numbers.
+        For each column of the formula ``levels`` and ``mode``, or ``low``, ``high``, ``mean`` and ``whole`` of numbers.
     missing : None or "nan"
         "nan": missing values are NaN among the features. None: they raise an error.
     unseen : "error", "population" or "draw"
