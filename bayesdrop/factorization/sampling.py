@@ -116,7 +116,7 @@ def sample_factorization(
     IncompleteWarning
         If the run was interrupted from the keyboard; the finished draws are returned.
     MixingWarning
-        If an R-hat is above 1.01 and above the largest that is expected of so many numbers when the chains agree
+        If an R-hat is above 1.01 and above the largest expected of this number of quantities when the chains agree
         (:func:`bayesdrop.diagnose`), or an effective sample size (bulk or tail) is below 400.
 
     See Also

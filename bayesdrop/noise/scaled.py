@@ -137,7 +137,7 @@ class LaplaceNoise(_Scaled):
             return x + 2 * t * self.scale**2 / remainder
 
     def mgf_limit(self) -> float:
-        """``1/scale``, from which on the expectation is infinite."""
+        """``1/scale``; at larger ``|t|`` the expectation is infinite."""
         return 1 / self.scale if self.scale > 0 else np.inf
 
 

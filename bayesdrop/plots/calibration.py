@@ -37,7 +37,7 @@ def reliability_curve(
 
     Predictions are put into bins of equal width. Each point is the mean prediction and the observed frequency of one
     bin, with the Wilson interval of that frequency; a histogram below shows the numbers of rows. Use new rows: on the
-    training rows the curve is too optimistic. For a posterior alone, each fitted row is predicted without itself.
+    training rows the curve is too optimistic. A posterior alone predicts each of its rows from the other rows.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def loo_pit(post: Any, *, probability: float | int = 0.9, seed: Any = 0, ax: Any
     ----------
     post : InferenceData or DataTree
         Posterior with the groups ``posterior_predictive``, from :func:`bayesdrop.posterior_predictive`, and
-        ``log_likelihood``, from :func:`bayesdrop.log_likelihood`; three or more classes have no order, so not of these.
+        ``log_likelihood``, from :func:`bayesdrop.log_likelihood`; at most two classes, because more have no order.
     probability : float, default=0.9
         Probability that the band contains the whole line of a right model.
     seed : int, default=0

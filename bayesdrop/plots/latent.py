@@ -177,7 +177,7 @@ def error_curves(errors: Mapping[Any, Mapping[float, Any]], ax: Any = None, *, x
     ax : matplotlib Axes, optional
         Where to draw.
     xlabel : str, default="hidden units"
-        Name of the setting that the numbers are values of.
+        Name of the setting, whose values are the numbers.
 
     Returns
     -------

@@ -162,7 +162,7 @@ class SpikeSlab(ScaleMixture):
         return bool(self.slab.relative)
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> SpikeSlab:
-        """The same prior with positions in place of names; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Replace names by positions; see :class:`bayesdrop.priors.WeightPrior`."""
         inclusion, groups = self.inclusion, self.groups
         if isinstance(inclusion, Mapping):
             inclusion = of_columns(inclusion, names, terms, "SpikeSlab inclusion", None)

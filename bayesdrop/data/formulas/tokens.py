@@ -29,7 +29,7 @@ class Token(NamedTuple):
     kind : str
         ``"blank"``, ``"quoted"`` for a name in backticks, ``"text"``, ``"number"``, ``"name"`` or ``"mark"``.
     text : str
-        Its text in the formula.
+        Text of the token.
     """
 
     kind: str

@@ -149,7 +149,7 @@ def _without_rows(source: Any, frame: Any, context: Mapping[str, Any]) -> str:
     for term in getattr(source, "formula", source):
         try:
             Formula([term]).get_model_matrix(frame, context=context, output="sparse", na_action="ignore")
-        except Exception:  # whatever a user's expression raises
+        except Exception:  # a user's expression may raise any error
             terms.append(str(term))
     return listed(terms or map(str, getattr(source, "formula", source)), SHOWN.few)
 
