@@ -1,1 +1,1 @@
-"""Effects of the features, by a fit, an estimator or a posterior: weights and average marginal effects."""
+"""Effects of the features, from a fit, an estimator or a posterior: weights and average marginal effects."""

@@ -1,9 +1,9 @@
-r"""Average the expected response over rows for each draw, and its gradient for a fit without noise; for effects.
+r"""Average expected responses over rows for each draw, with gradients for a fit without noise; used by effects.
 
     A = (1/Σs) Σ_i s_i E f(s̃_i),      ∂A/∂w_l = (1/Σs) Σ_i s_i x_i ∂f(s_i)/∂s_il
 
-The inner derivative is a central difference in the intercept. Rows are read and averaged as :func:`bayesdrop.predict`
-does, a block at a time, so that memory is bounded.
+The inner derivative is a central difference in the intercept. Rows are read and averaged as in
+:func:`bayesdrop.predict`, a block at a time, so memory is bounded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Averages = Num[np.ndarray, "..."]  # the averages of an effect, (G, S, ..., a); 
 
 @dataclass(frozen=True)
 class Rules:
-    """Steps of derivatives, and numbers of points.
+    """Steps of derivatives and numbers of points.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
 
 
 def _moved_intercepts(draws: Draws) -> Draws:
-    """A draw, copies of it with the intercept of one class moved up, and copies with it moved down."""
+    """A draw, then copies of it with the intercept of one class moved up, then down."""
     K = int(np.prod(draws.intercept.shape[1:]))
     moves = np.vstack([np.zeros((1, K)), RULES.intercept * np.eye(K), -RULES.intercept * np.eye(K)])
     copies = draws.taken(np.zeros(len(moves), dtype=int))

@@ -25,9 +25,9 @@ class ComparisonKind:
     Attributes
     ----------
     sign : str
-        Sign between the two values in labels.
+        Sign between the two values in a label.
     compare : callable
-        Returns the effects from the averages after and before the change, (G, S, …) each.
+        Returns effects from the averages after and before the change, (G, S, …) each.
     needs_probabilities : bool
         Whether predictions must be probabilities between 0 and 1.
     """
@@ -84,7 +84,7 @@ def kind_of(comparison: Any, loss: Any) -> ComparisonKind:
 
 
 def _checked(function: Callable[[Any, Any], Any]) -> Callable[[Averages, Averages], Averages]:
-    """Wrap a user's function: check its values, and return its derivative for an imaginary step."""
+    """Wrap a user's function: check its values, and give its derivative in the imaginary part."""
 
     def value(high: Averages, low: Averages) -> Float[np.ndarray, ...]:
         compared = np.asarray(function(high, low), dtype=np.float64)

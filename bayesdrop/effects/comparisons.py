@@ -4,7 +4,7 @@ r"""Compare averaged predictions: on a grid of variables, and between two values
 
 is the average prediction if all rows had the value ``v``. Comparisons are ``A(v') − A(v)``, ``A(v')/A(v)``, the ratio
 of the odds, and its logarithm. For a logistic model differences depend on the rows, and odds ratios of averages are
-nearer to 1 than those of single rows, so that neither equals a weight; see Arel-Bundock, Greifer & Heiss (2024).
+nearer to 1 than those of single rows, so neither equals a weight; see Arel-Bundock, Greifer & Heiss (2024).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def comparisons(
     Parameters
     ----------
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
-        What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
+        Result of ``bd.fit`` or ``bd.sample``, or an estimator such as ``bd.DropoutLogisticRegression()``.
     X : array, data frame or scipy sparse (n, ·)
         Rows to average over; for a model with a formula, a table with its columns.
     variables : str, list of str, or mapping from variable to change, optional
@@ -60,13 +60,13 @@ def comparisons(
         ``"minmax"``. The change of a factor is two levels ``(from, to)`` or ``"pairwise"``, by default each level
         against the first.
     comparison : "difference", "ratio", "odds_ratio", "log_odds_ratio" or callable, default="difference"
-        How to compare the two averaged predictions. Predictions are averaged over the rows first, for every draw, and
+        How to compare the two averaged predictions. For every draw, predictions are averaged over the rows first and
         then compared: ``"ratio"`` is the ratio of averages, ``comparison="ratioavg"`` of the package marginaleffects,
-        and not the average of the ratios of rows. Odds need probabilities above 0 and below 1. A
+        not the average of the ratios of rows. Odds need probabilities above 0 and below 1. A
         function takes the averages after and before the change, ``(high, low)``, arrays of one shape with the draws
         among their dims, and returns such an array, as ``lambda high, low: 1 / (high - low)`` does.
     by : str, optional
-        Column of the table: compare within the rows of each of its values.
+        Column of the table; predictions are compared within the rows of each of its values.
     reference : mapping from variable to level, optional
         Level of each factor with which its other levels are compared.
     average_weight : array (n,), optional
@@ -88,7 +88,7 @@ def comparisons(
     -------
     pandas.DataFrame or xarray.DataArray
         ``variable``, ``contrast``, ``effect`` and its interval, and ``attrs``, as in
-        :func:`bayesdrop.marginal_effects`, with ``class`` and the column of ``by`` where they apply. For a number to
+        :func:`bayesdrop.marginal_effects`, with ``class`` and the column of ``by`` if they apply. For a number to
         add, rows in which the variable is missing are left out. With ``as_draws`` the draws, on ``chain``, ``draw``,
         ``class`` if there are many, and ``comparison``, whose coordinates are those columns.
 
@@ -155,7 +155,8 @@ def predictions_grid(
         As in :func:`bayesdrop.comparisons`.
     variables : str, list of str, or mapping from variable to values
         Variables of the grid. Their values are a list, or the number of points between the smallest and the largest
-        value; by default 100 points for the first number, 5 for each other one, and all levels of a factor.
+        value; by default 100 points for the first numeric variable, 5 for each other one, and all levels of a
+        factor.
     others : "observed" or "typical", default="observed"
         "observed": the other variables keep their values in the rows, over which predictions are averaged. "typical":
         they have their means and most frequent levels, and effects of random terms are 0 unless the grid names their
@@ -218,7 +219,7 @@ def predictions_grid(
 
 
 def _frame(rows: EffectRows, effects: list[Effect], names: list[str], what: str, dim: str, as_draws: bool) -> Any:
-    """Table of effects, with the labels as columns, or draws of the effects."""
+    """Table of effects with labels as columns, or draws of the effects."""
     import pandas as pd
 
     check_flag(as_draws, "as_draws")
@@ -232,7 +233,7 @@ def _frame(rows: EffectRows, effects: list[Effect], names: list[str], what: str,
 
 
 def _groups(rows: EffectRows, by: str | None) -> tuple[list[tuple[Any, ...]], Bool[np.ndarray, "G n"]]:
-    """Keys of the groups of rows with a weight, and masks of their rows."""
+    """Keys of the groups of positive weight, and masks of their rows."""
     if by is None:
         return [()], np.ones((1, len(rows.weight)), dtype=bool)
     if rows.variables is None or by not in rows.X:

@@ -1,14 +1,13 @@
-r"""Levels of factors as differences, from weights of which every level has one.
+r"""Compute differences between the levels of factors, from a weight for each level.
 
-A formula gives each level of a factor a column, and a penalty or a prior treats them equally. The data say how levels
-differ; their common part is shared with the term of lower order (of a main effect, with the intercept), and its spread
-is that of the prior. So what is shown is, for each factor ``F`` of a term ``T`` whose rest ``T∖F`` is a term too,
+A formula gives each level of a factor a column, and a penalty or a prior treats them equally. The data inform the
+differences between levels; their common part is confounded with the term of lower order (for a main effect, with the
+intercept), and only the prior limits it. For each factor ``F`` of a term ``T`` whose rest ``T∖F`` is a term too, take
 
     w_T[…, level] − w_T[…, reference],      and      w_{T∖F} + w_T[…, reference]
 
-of the term of lower order, from the highest order to the lowest. Instead of a reference there may be the mean over
-the levels. It is the change of coordinates from all levels to the contrasts of R, and linear: intervals are those of
-the differences.
+for the term of lower order, from the highest order to the lowest; the mean over the levels may replace the reference.
+This is the linear change of coordinates from all levels to the contrasts of R; intervals are those of the differences.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ class Contrasts(NamedTuple):
     Attributes
     ----------
     names : list of r str
-        What each is: ``site[south] vs site[north]``.
+        Name of each combination: ``site[south] vs site[north]``.
     matrix : scipy.sparse.csr_array (r, p)
         Coefficients of each combination.
     feature : int array (r,)
         Column whose weight the combination replaces.
     shared : sequence of pairs
-        Columns of all levels of a factor in a term, and the column of lower order that shares what they have in common,
-        None for the intercept: weights of the former all larger and the latter smaller by as much leave every score
-        without noise as it is.
+        Columns of all levels of a factor in a term, and the column of lower order with which their common part is
+        confounded, None for the intercept: to add a number to all weights of the former and subtract it from the latter
+        changes no score without noise.
     """
 
     names: list[str]
@@ -54,7 +53,7 @@ def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | 
     Parameters
     ----------
     formula : FormulaEncoder, StoredFormula or None
-        What made the features.
+        Formula that encoded the features.
     kind : "reference", "mean" or None
         Differences to one level of each factor, to the mean over its levels, or none.
     reference : mapping from column to level, optional
@@ -87,7 +86,7 @@ def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | 
     names = encoder.feature_names[: len(encoder.feature_names) - p]
     if contrasts is None:
         contrasts = Contrasts(names, eye_array(len(names), format="csr"), np.arange(len(names)))
-    # Effects of random terms have no row, and coefficient 0 in the others.
+    # Effects of random terms have no row, and coefficient 0 in the other rows.
     entries = coo_array(contrasts.matrix)
     wider = csr_array((entries.data, entries.coords), shape=(len(contrasts.names), len(names) + p))
     return contrasts._replace(matrix=wider)
@@ -126,7 +125,7 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
                 of_rest.setdefault(other_parts, []).append(j)
             lower = {other_parts: places.get(other_parts) for other_parts in of_rest}
             if any(place is None for place in lower.values()) and not (len(term) == 1 and encoder.has_intercept):
-                continue  # nothing of lower order shares what the levels have in common: it is known from the data
+                continue  # no column of lower order is confounded with the common part: the data inform it
             before = csr_array(rows)
             for other_parts, group in of_rest.items():
                 picked = [j for j in group if columns[j][factor] == base[factor]] if kind == "reference" else group
@@ -147,7 +146,7 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
 
 
 def check_levels(wanted: Iterable[Any], levels: Collection[Any], name: str, argument: str) -> None:
-    """Raise ValueError, in the words of an argument, if one is not a level of the factor.
+    """Raise ValueError, naming an argument, if a wanted level is not a level of the factor.
 
     Examples
     --------
@@ -191,7 +190,7 @@ def _references(encoder: FormulaEncoder, kind: str, reference: Mapping[str, Any]
 
 
 def _columns(encoder: FormulaEncoder) -> list[dict[str, Any]]:
-    """Factors of each column with the level, or the number of the column, that it stands for.
+    """For each column, its factors with the level of each, or the number of the column for a numeric factor.
 
     In a term the first factor runs fastest.
     """

@@ -1,4 +1,4 @@
-r"""Compute effects from averages of expected responses over changed rows, with their uncertainty.
+r"""Compute effects, and their uncertainty, from averages of expected responses over changed rows.
 
     A(changed) = (1/Σs) Σ_i s_i E f(s̃_i(changed x_i))
 
@@ -76,11 +76,11 @@ class EffectRows:
     weight : array (n,)
         Row weights of the average, of sum 1.
     are_equal : bool
-        Whether these weights are equal by default.
+        Whether the weights are the default, equal ones.
     offset : array (n,) or None
         Known parts of the scores of the unchanged rows.
     has_own_offset : bool
-        Whether the caller passed the offset, which then does not depend on changed columns.
+        Whether the caller passed the offset; it then does not depend on changed columns.
     corrupted_inputs : bool
         Whether the rows are corrupted already.
     probability : float
@@ -172,7 +172,7 @@ class EffectRows:
 
     @property
     def names(self) -> list[str]:
-        """Variables of the fixed part of a formula, or features."""
+        """Variables of a formula, without columns that only group random terms; or features."""
         return self.sources[0].feature_names if self.variables is None else self.variables.names
 
     def chosen(self, wanted: Any, argument: str) -> list[str]:
@@ -206,7 +206,7 @@ class EffectRows:
         return Average(X, weight, self.offset)
 
     def typical(self, values: Mapping[str, Any]) -> Average:
-        """Average over one row of typical values, with some variables changed; effects of other random terms are 0."""
+        """Prediction for a row of typical values, with some variables changed; effects of other random terms are 0."""
         if self.variables is not None:
             frame = _with_values(self.X.iloc[[0]], {**self.variables.typical, **values})
             return Average(self.variables.encode_typical(frame, values), np.ones((1, 1)), self._offset_of(frame))
@@ -378,7 +378,7 @@ def _with_column(X: Any, d: int, value: Any) -> Any:
 
 
 def monte_carlo_errors(effects: Float[np.ndarray, "S rows"], chains: int) -> Float[np.ndarray, " rows"]:
-    """Monte Carlo standard errors of mean effects, from draws of chains one after the other."""
+    """Monte Carlo standard errors of mean effects, from the draws of chains, concatenated."""
     import xarray as xr
 
     by_chain = effects.reshape(chains, len(effects) // chains, -1)

@@ -28,12 +28,12 @@ def hypothesis(
     Parameters
     ----------
     result : InferenceData or DataTree, xarray.DataArray, Fit, or a fitted linear estimator
-        What ``bd.sample`` returned; effects with ``as_draws=True``, from :func:`bayesdrop.comparisons`,
+        Posterior from ``bd.sample``; effects with ``as_draws=True``, from :func:`bayesdrop.comparisons`,
         :func:`bayesdrop.marginal_effects` or :func:`bayesdrop.predictions_grid`; or a fit without noise.
     statements : str or list of str
         Expressions with ``+ - * / **``, ``abs``, ``exp``, ``log``, ``min`` and ``max``, and at most one of ``>``,
-        ``>=``, ``<``, ``<=`` and ``=``. No statement is evaluated as Python code. A weight has the name of its feature,
-        ``age:site[n]``, and the name that :func:`weights_table` prints, in backticks if it has blanks or signs:
+        ``>=``, ``<``, ``<=`` and ``=``. No statement is evaluated as Python code. Name a weight by its feature,
+        ``age:site[n]``, or as :func:`weights_table` prints it, in backticks if the name has blanks or signs:
         ```site[s] vs site[n]` > 0``. ``intercept``, ``sigma`` and ``rate[age]`` have the names of
         :func:`draws_table`, and so have weights of many classes, ``weight[setosa, age]``, and effects of random terms,
         ```1|clinic[c0]```. Rows of effects are ``age``, ``age[+10]``, ``site[s - n]`` or ``prediction[50, s]``.
@@ -46,9 +46,9 @@ def hypothesis(
     -------
     pandas.DataFrame
         One row per statement. ``estimate``, ``sd``, ``low`` and ``high`` describe the left side minus the right side;
-        ``posterior_probability`` is the share of the draws for which the statement is true, and ``evidence_ratio`` is
-        ``p/(1 − p)``, infinite if it is true for all draws. ``=`` has neither, because a continuous quantity equals
-        a number with probability 0; a column ``note`` says so. ``mcse`` is the Monte Carlo standard error of the mean,
+        ``posterior_probability`` is the share ``p`` of draws for which the statement is true, and ``evidence_ratio`` is
+        ``p/(1 − p)``, infinite if it is true for all draws. ``=`` has neither, because a continuous quantity equals a
+        number with probability 0; a column ``note`` says so. ``mcse`` is the Monte Carlo standard error of the mean,
         for draws of chains. ``attrs`` describe the intervals (``"interval"``) and their probability content.
 
     Raises
@@ -107,7 +107,7 @@ def hypothesis(
 
 
 def _check_levels(statement: Statement, quantities: Quantities, draws: DataFrame) -> None:
-    """Raise ValueError if a statement about levels of a factor depends on a change that leaves all scores equal."""
+    """Raise ValueError if a statement about levels of a factor depends on a change that alters no score."""
     for change in quantities.shared:
         levels = [name for name in statement.names if change.get(name, 0.0) > 0]
         moved = draws + [change.get(name, 0.0) for name in statement.names]

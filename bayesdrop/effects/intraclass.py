@@ -27,14 +27,14 @@ def intraclass_correlation(result: Any) -> xr.DataArray:
     """Compute draws of the intraclass correlation of each random intercept, ``(1 | site)``.
 
     It is the correlation of two responses of one level with the same features: the variance of the effects divided by
-    the variance of all random intercepts and of the response about its score. It excludes the variance from features
-    and from their noise. For ``bd.Logistic()`` and ``bd.Binomial()`` it is the correlation of latent logistic
+    the total variance of all random intercepts and of the response about its score. It excludes the variance from
+    features and from their noise. For ``bd.Logistic()`` and ``bd.Binomial()`` it is the correlation of latent logistic
     variables, of variance π²/3, and not of the responses 0 and 1 themselves.
 
     Parameters
     ----------
     result : InferenceData or DataTree
-        What ``bd.sample`` returned for a formula with random intercepts.
+        Posterior from ``bd.sample`` for a formula with random intercepts.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-r"""Average marginal effects: by how much the prediction moves per unit of a feature, averaged over rows.
+r"""Compute average marginal effects: the change of the prediction per unit of a feature, averaged over rows.
 
     AME_d = (1/Σs) Σ_i s_i ∂/∂x_id E f(s̃_i)
 
@@ -7,9 +7,9 @@ mean. For any noise and loss the derivative is a central difference of the predi
 ``marginaleffects`` (Arel-Bundock, Greifer & Heiss 2024), with a step of a thousandth of the feature's standard
 deviation; if the noise requires numbers of at least zero, the difference is one-sided.
 
-For a model with a formula the variable itself moves, in all its terms: main effects, interactions, splines. Steps stay
-within the range of the fitted rows, because a spline has no value beyond it. The effects of a factor are differences of
-its levels.
+For a model with a formula the variable itself changes, in all its terms: main effects, interactions, splines. Steps
+stay within the range of the fitted rows, because a spline has no value beyond it. The effects of a factor are
+differences between its levels.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def marginal_effects(
     Parameters
     ----------
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
-        What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
+        Result of ``bd.fit`` or ``bd.sample``, or an estimator such as ``bd.DropoutLogisticRegression()``.
     X : array, data frame or scipy sparse (n, p)
         Rows to average over, often those of the fit; columns of a data frame are matched by name. For a model with a
         formula, a table with its columns, or the encoded features, each of which then has a slope.
@@ -79,7 +79,7 @@ def marginal_effects(
     estimate : "mean" or "median", default="mean"
         Summary of the draws of a posterior in the column ``effect``; intervals are quantiles of the draws.
     as_draws : bool, default=False
-        Whether to return the effect by every draw of a posterior instead of the table.
+        Whether to return the effect in every draw of a posterior instead of the table.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def _effects(rows: EffectRows, features: Any) -> Iterator[Effect]:
 
 
 def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tuple[Any, Any]]:
-    """Each level, paired with its reference level, by default the first.
+    """Pairs of each other level and the reference level, by default the first.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tupl
 
 
 def _slopes(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
-    """Averages over the rows with a number moved up and down, which sum to the slope; missing numbers weigh 0."""
+    """Averages over the rows with a number moved up and down, which sum to the slope; missing numbers have weight 0."""
     values = rows.values_of(name)
     weight, present = rows.observed(values), values[~np.isnan(values)]
     step = 0.5 * RULES.step * (float(present.std()) or 1.0) if len(present) else 1.0

@@ -53,7 +53,7 @@ class Quantities:
     unclear : dict from name to text
         Ambiguous names, and what to write instead.
     shared : list of dicts from name to number
-        Changes of weights and intercepts that change no score without noise: +1 for all levels of a factor, −1 for the
+        Changes of weights and intercepts that alter no score without noise: +1 for all levels of a factor, −1 for the
         intercept, or for the weight of lower order, with which their mean is confounded.
     """
 
@@ -66,12 +66,12 @@ class Quantities:
 
 
 def read_quantities(result: Any) -> Quantities:
-    """Quantities of a posterior, of draws of effects, of a fit or of an estimator.
+    """Read the quantities of a posterior, of draws of effects, of a fit or of an estimator.
 
     Raises
     ------
     TypeError, ValueError
-        If ``result`` is something else, or has no draws and no normal law.
+        If ``result`` is something else, or has neither draws nor a normal approximation.
     """
     import xarray as xr
 
@@ -195,7 +195,7 @@ def _weights(
 
 
 def _shared(names: list[str], formula: Any, classes: Any, model: Model) -> list[dict[str, float]]:
-    """Changes of ``Quantities.shared``, with every name of each weight and intercept."""
+    """``Quantities.shared``, with every name of each weight and intercept."""
     shown, found = contrasts_of(formula, "reference"), []
     for class_label in [[]] if classes is None else [[str(label)] for label in classes]:
         aliases = [[*([] if class_label else [name]), _named("weight", [*class_label, name])] for name in names]
@@ -207,7 +207,7 @@ def _shared(names: list[str], formula: Any, classes: Any, model: Model) -> list[
 
 
 def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, "m m"]) -> ManyDraws:
-    """Points of a normal distribution, with its mean, and its standard deviations to a few parts in ten thousand.
+    """Points of a normal distribution, with its mean, and its standard deviations to a few parts in 10,000.
 
     Examples
     --------

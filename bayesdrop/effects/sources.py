@@ -1,4 +1,4 @@
-"""Read the point fits of a fit or an estimator, for tables and effects."""
+"""Read point fits from a fit or an estimator, for tables and effects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PointFit:
     fit : Fit
         The fit.
     label : str or None
-        Class that the fit separates from all others, if there are several such problems.
+        Class that the fit separates from all others, if there is a fit for each class.
     """
 
     fit: Fit

@@ -1,7 +1,7 @@
 """Read statements such as ``site[s] - site[n] > 0`` as expressions of the language of formulas.
 
-A statement is split into tokens and becomes a tree of :class:`bayesdrop.data.formulas.language.nodes.Apply`, whose
-functions are a closed list and whose size is bounded; NumPy computes the tree, and Python evaluates no text. Used by
+A statement is split into tokens and becomes a tree of :class:`bayesdrop.data.formulas.language.nodes.Apply` of bounded
+size, with a closed list of functions; NumPy computes the tree, and Python evaluates no text. Used by
 :func:`bayesdrop.hypothesis`.
 """
 
@@ -51,7 +51,7 @@ def read_statement(text: str, names: Collection[str], unclear: Mapping[str, str]
     ----------
     text : str
         The statement. A name may be followed by brackets and colons, ``age:site[n]``; a name with blanks or signs
-        stands in backticks.
+        is in backticks.
     names : collection of str
         Names that may occur.
     unclear : mapping from name to text, optional
@@ -129,7 +129,7 @@ class _Reader:
         return _folded("add", terms)
 
     def product(self, depth: int) -> Expression:
-        """Factors with * or / between them: all numerators by all denominators."""
+        """Factors with * or / between them, as the product of numerators over that of denominators."""
         above: list[Expression] = [self.signed(depth)]
         below: list[Expression] = []
         while sign := self.takes("*", "/"):
@@ -138,7 +138,7 @@ class _Reader:
         return Apply("divide", (numerator, _folded("multiply", below))) if below else numerator
 
     def signed(self, depth: int) -> Expression:
-        """A power with a sign before it."""
+        """A power, with an optional sign before it."""
         if depth > _DEPTH:
             raise self.refusal(f"it is nested deeper than {_DEPTH} levels")
         if sign := self.takes("+", "-"):
@@ -212,7 +212,7 @@ class _Reader:
         return _folded(function, arguments)
 
     def arguments(self, depth: int, several: bool = False) -> list[Expression]:
-        """Sums up to the closing bracket."""
+        """One sum, or several with commas, up to the closing bracket."""
         expressions = [self.sum(depth + 1)]
         while several and self.takes(","):
             expressions.append(self.sum(depth + 1))

@@ -24,7 +24,7 @@ __all__ = ["LAPLACE", "interval_of", "read_posterior", "weights_table"]
 LAPLACE = "Laplace approximation"
 
 Columns = dict[str, Any]  # each an array like the weights, (p,) or (K, p)
-_STEMS = {"weight": "", "scaled_weight": "scaled_", "rate": "rate_"}  # columns, and beginnings of their ends' names
+_STEMS = {"weight": "", "scaled_weight": "scaled_", "rate": "rate_"}  # columns, and prefixes of their ends' names
 
 
 def weights_table(
@@ -38,17 +38,17 @@ def weights_table(
 ) -> DataFrame:
     """Tabulate weights with intervals, odds or rate ratios, and rates, one row for each feature (and class).
 
-    Where a formula made a column for each level of a factor, the rows are differences between levels.
+    If a formula made a column for each level of a factor, the rows are differences between levels.
 
     Parameters
     ----------
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
-        What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
+        Result of ``bd.fit`` or ``bd.sample``, or an estimator such as ``bd.DropoutLogisticRegression()``.
     probability : float, default=0.9
         Probability content of the intervals, in (0, 1).
     contrasts : "reference", "mean" or None, default="reference"
         How the levels of a formula's factors are shown: as differences from one level, as differences from the mean of
-        the levels, or (None) by the weight of each level, whose spread is mostly that of the prior. Or linear
+        the levels, or (None) by the weight of each level, whose uncertainty is mostly that of the prior. Or linear
         combinations of the weights, as :class:`bayesdrop.effects.contrasts.Contrasts`.
     reference : mapping from column to level, optional
         Reference level of each factor; by default the first.
@@ -71,8 +71,8 @@ def weights_table(
         ``rate_high``). Under ``bd.SpikeSlab`` also ``inclusion_probability``; ``weight_if_included``, the mean of the
         draws that are not zero; ``expected_false_discoveries``, the expected number of features without an effect if
         this feature and all more probable ones are selected (under a softmax pairs of a feature and a class);
-        ``inclusion_in_any_class``, the share of draws in which any class has the feature; and ``rate_if_included``, for
-        ``rate`` also averages over draws without the feature, whose rate is drawn from its prior. There
+        ``inclusion_in_any_class``, the share of draws in which any class has the feature; and ``rate_if_included``,
+        because ``rate`` also averages over draws without the feature, whose rate is drawn from its prior. There
         ``scaled_weight`` averages ``(1 − rate) · weight`` over all draws, 0 where the feature is excluded. With
         ``estimate="median"`` every number but ``sd`` is a quantile of the same draws.
         ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for
@@ -154,7 +154,7 @@ def weights_table(
         ratio, classes = "relative_risk_ratio", [label for k, label in enumerate(classes) if k != base]
     if ratio:
         columns |= {f"{ratio}{part}": values for part, values in _ratios(columns).items()}
-    # A terminal of 80 columns shows the first and the last ones.
+    # A terminal of 80 characters shows the first and the last columns.
     ratios = [f"{ratio}{part}" for part in ("", "_low", "_high")] if ratio else []
     single = ("sd", "low", "high", "interval", "scaled_weight", f"{ratio}_if_kept", "rate_low", "rate_high", "rate")
     last = (
@@ -171,7 +171,7 @@ def weights_table(
 
 
 def _baseline(baseline: Any, classes: Any) -> int | None:
-    """Number of the baseline class among those of a softmax; None without one."""
+    """Index of the baseline class among the classes of a softmax; None without a baseline."""
     if baseline is None:
         return None
     if classes is None:
@@ -197,7 +197,7 @@ def interval_of(draws: Draws) -> str:
 
 
 def read_posterior(result: Any, thin: int | None = None) -> Draws:
-    """Draws of a posterior, at most ``thin`` per chain; the error lists all results that a table accepts."""
+    """Draws of a posterior, at most ``thin`` per chain; errors list all results that a table accepts."""
     try:
         posterior = read_group(result, "posterior", "result")
         return read_draws(result, None if thin is None else min(thin, posterior.sizes.get("draw", thin)))

@@ -1,4 +1,4 @@
-"""Variables of a formula's table: the columns that effects change, with their levels and typical values."""
+"""Variables of a formula's table: the columns that effects change, their levels and typical values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Variables:
 
     @property
     def names(self) -> list[str]:
-        """Columns of the fixed part of the formula, without columns that only group random terms."""
+        """Columns of terms, slopes and offset of the formula, without columns that only group random terms."""
         return list(self.encoder.columns)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Matrix factorisation with dropout on its columns: the optimum, its solvers, its Bayesian form and their pictures."""
+"""Matrix factorisation with dropout on its columns: the optimum, its solvers and the Bayesian form."""
 
 from .estimator import DropoutMatrixFactorization
 from .sampling import sample_factorization

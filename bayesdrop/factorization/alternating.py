@@ -1,8 +1,8 @@
 """Minimise the expected loss of a factorisation whose columns are dropped, for :mod:`.estimator`.
 
 ``alternate`` is alternating least squares. Each half of a sweep minimises the expected loss of
-:mod:`bayesdrop.factorization.entries` in one factor exactly, so the loss never rises. It is not convex in both factors
-together. With all entries observed the closed form confirms the global minimum from every start that the tests use;
+:mod:`bayesdrop.factorization.entries` in one factor exactly, so the loss never rises. The loss is not convex in both
+factors. With all entries observed the closed form confirms the global minimum from every start that the tests use;
 with missing entries a fit may end in a local minimum, and several starts help.
 
 ``descend`` runs dropout itself: at each step a mask on the columns, and a gradient step on the retained columns, by
@@ -11,8 +11,8 @@ step is
 
     U ← U + (2ε/θ) R V diag(r),   V ← V + (2ε/θ) Rᵀ U diag(r),
 
-whose mean is a gradient step on the expected loss. Dropped columns do not change, so that the cost of a step is
-proportional to the retained ones. The rate ``ε_t = ε_0/(1 + t/τ)`` decreases because a constant rate leaves noise of
+whose mean is a gradient step on the expected loss. Dropped columns do not change, so the cost of a step is proportional
+to the number of retained columns. The rate ``ε_t = ε_0/(1 + t/τ)`` decreases because a constant rate leaves noise of
 its own size. The factors returned are the mean over the second half of the steps (Polyak & Juditsky 1992).
 """
 
@@ -36,9 +36,9 @@ class Rules:
     Attributes
     ----------
     relative : float
-        Share of the data's squared norm to which a small loss is compared, since the loss of an exact fit is round-off.
+        Lower bound of the loss in the test of convergence, as a share of the data's squared norm, for exact fits.
     every : int
-        Steps between two records of the expected loss, which costs all columns.
+        Steps between two records of the expected loss, which needs all columns.
     halved : float
         Share of the steps after which the rate has halved.
     powers, tilt : int, float
@@ -56,9 +56,9 @@ RULES = Rules()
 
 
 class Factors(NamedTuple):
-    """Factors (n, d) and (p, d), the expected loss at steps, the steps taken, and what one of the solvers adds.
+    """Factors (n, d) and (p, d), a trace of the expected loss, and the number of steps.
 
-    ``alternate`` says whether it has converged, ``descend`` the loss of each step's mask.
+    ``alternate`` adds whether it converged, ``descend`` the loss under the mask of each step.
     """
 
     left: Left
@@ -99,11 +99,11 @@ def alternate(
     theta : float
         Retain probability of a column, in (0, 1).
     tol : float
-        Stop when a sweep lowers the loss by less than this share of it; no less than the round-off of the dtype.
+        Stop when a sweep lowers the loss by less than this share of the loss; at least four units of round-off.
     max_iter : int
         Maximum number of sweeps.
     generator : numpy.random.RandomState
-        Source of the start.
+        Source of the starting factors.
 
     Returns
     -------
@@ -134,10 +134,10 @@ def alternate(
 
 
 def first_rate(entries: Entries, left: Left, right: Right, theta: float) -> float:
-    r"""Rate ``ε_0`` at which a step with the columns of one mask still lowers the loss.
+    r"""Rate ``ε_0`` small enough that a step with the columns of one mask lowers the loss.
 
-    The curvature of one mask's loss in ``U`` is ``2θ⁻²`` times the largest eigenvalue of the retained columns' Gram
-    matrix, about ``θ‖V‖² + max_k ‖v_k‖²``; the norm of a factor is at most about ``√‖X‖``.
+    The curvature in ``U`` of the loss under one mask is ``2θ⁻²`` times the largest eigenvalue of the retained columns'
+    Gram matrix, about ``θ‖V‖² + max_k ‖v_k‖²``; the norm of a factor is at most about ``√‖X‖``.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def descend(
     max_iter : int
         Number of steps.
     generator : numpy.random.RandomState
-        Source of the start and of the masks.
+        Source of the starting factors and of the masks.
 
     Returns
     -------

@@ -1,11 +1,11 @@
-r"""Give the solvers of a factorisation the products that they need with the observed entries of ``X``.
+r"""Compute products with the observed entries of ``X`` and the expected loss, for the solvers of a factorisation.
 
 With ``Ω`` the observed entries, all of them or fewer, and one mask ``r`` on the columns of the factors,
 
     E Σ_Ω (x_ij − θ⁻¹ Σ_k r_k u_ik v_jk)² = Σ_Ω (x_ij − u_iᵀv_j)² + λ Σ_k Σ_Ω u_ik² v_jk²,   λ = (1 − θ)/θ:
 
-the penalty of Cavazza et al. (2018) counted at the observed entries only. It is an expectation entry by entry,
-so it is the same whether the masks are shared by the rows or not. Given ``V`` a row of ``U`` solves
+the penalty of Cavazza et al. (2018) at the observed entries only. The expectation is taken entry by entry, so it is
+the same whether the rows share a mask or not. Given ``V`` a row of ``U`` solves
 
     (G_i with its diagonal divided by θ) u_i = Σ_{j ∈ Ω_i} v_j x_ij,   G_i = Σ_{j ∈ Ω_i} v_j v_jᵀ,
 
@@ -26,7 +26,7 @@ __all__ = ["Complete", "Entries", "Left", "Observed", "Right", "ridge"]
 Left: TypeAlias = Float[np.ndarray, "n d"]
 Right: TypeAlias = Float[np.ndarray, "p d"]
 
-# Numbers held at a time by a batch of normal equations or of gathered rows.
+# Maximum size of the arrays of a batch of normal equations or of gathered rows.
 _BLOCK = 1 << 22
 
 
@@ -99,7 +99,7 @@ class Complete:
         return self.square_norm - 2 * _dot(left, product) + float(np.vdot(left_gram, right_gram))
 
     def sampled(self, left: Left, right: Right, theta: float) -> tuple[float, Left, Right]:
-        """Loss of one mask and its gradients, from the retained columns alone, (n, k) and (p, k).
+        """Loss under one mask and its gradients (n, k) and (p, k), from the ``k`` retained columns of the factors.
 
         The residual is ``X − θ⁻¹U diag(r)Vᵀ`` (Cavazza et al. 2018, equation 7, corrected).
         """

@@ -57,18 +57,19 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     Parameters
     ----------
     n_components : int, optional
-        Maximal number of components, up to min(n, p); by default as many as the penalty leaves (of an iterative
-        solver's factors, at most 50). With ``adaptive=False`` it is the width ``d`` of the factors, which then changes
-        the penalty, has to be given, and may exceed min(n, p).
+        Maximum number of components, up to min(n, p); by default as many as the penalty leaves (at most 50 for an
+        iterative solver). With ``adaptive=False`` it is the width ``d`` of the factors, which then changes the penalty,
+        is required, and may exceed min(n, p).
     retain : float, default=0.9
         Retain probability in (0, 1): ``p`` of ``θ(d)``, or ``θ`` itself if not ``adaptive``. The closer to 1, the
         weaker the penalty.
     adaptive : bool, default=True
-        Take ``θ = θ(d)``. If False, ``θ = retain`` at any width, and the penalty of a product falls as ``1/d``
+        Whether ``θ = θ(d)``. If False, ``θ = retain`` at any width, and the penalty of a product falls as ``1/d``
         (Cavazza et al. 2018, remark 2).
     solver : str, default="closed_form"
         ``"closed_form"``: the global optimum from a truncated singular value decomposition; no entry may be missing. At
-        a fixed ``θ`` it is that of ``γ = λ/d`` over rank ``d``; see :mod:`bayesdrop.factorization.shrinkage`.
+        a fixed ``θ`` it is the optimum with ``γ = λ/d`` and rank ``d`` at most
+        (:mod:`bayesdrop.factorization.shrinkage`).
         ``"deterministic"``: alternating least squares on the expected loss. ``"stochastic"``: gradient steps with masks
         (Cavazza et al. 2018, algorithm 1).
     missing : str, optional
@@ -79,11 +80,11 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         Subtract the mean of the observed entries of each column first; a sparse ``X`` is not made dense. By default
         ``X`` is used unchanged.
     learning_rate : float, default=1.0
-        Multiplies the first step of ``"stochastic"``.
+        Factor on all step sizes of ``"stochastic"``.
     tol : float, default=1e-08
-        ``"deterministic"`` stops when a sweep lowers the loss by less than this share.
+        ``"deterministic"`` stops when a sweep lowers the loss by less than this share of the loss.
     max_iter : int, optional
-        Maximal number of sweeps of ``"deterministic"`` (1,000) or steps of ``"stochastic"`` (10,000).
+        Maximum number of sweeps of ``"deterministic"`` (1,000), or number of steps of ``"stochastic"`` (10,000).
     random_state : int, numpy.random.Generator, RandomState or None, optional
         Seed of the start and of the masks of the iterative solvers.
 
@@ -99,9 +100,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         ``μ = γ‖UVᵀ‖*``, by which the optimum lowers each singular value of ``X`` (centred if ``centre``); NaN if
         entries are missing.
     data_singular_values_ : array or None
-        Singular values of ``X`` that were computed: the closed form's, kept ones first and some that were not.
+        Singular values of ``X`` that the closed form computed, the kept ones first; None for iterative solvers.
     loadings_ : array (p, d)
-        Factor ``V`` whose columns are dropped, all equally strong at the optimum.
+        Factor ``V`` whose columns are dropped; at the optimum all columns have the same norm.
     retain_ : float
         ``θ`` of these ``d`` columns.
     mean_ : array (p,) or None
@@ -109,11 +110,11 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     objective_ : float
         Expected loss of the fit, in squared units of ``X``.
     objective_trace_ : array
-        Expected loss after each sweep, or at every tenth step and of the result.
+        Expected loss after each sweep, or before every tenth step and of the result.
     sampled_objective_trace_ : array ``(n_iter_,)`` or None
-        Loss of each step's own mask, if ``"stochastic"``.
+        Loss under the mask of each step, for ``"stochastic"``.
     n_iter_ : int
-        Sweeps or steps; 1 of the closed form.
+        Number of sweeps or steps; 1 for the closed form.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -215,8 +216,8 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def transform(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Scores of rows, such that ``scores @ components_`` (plus ``mean_``) is their reconstruction.
 
-        A row's factor minimises its expected loss under the masks given ``loadings_``, over its observed entries; a
-        row without any has scores 0.
+        The factor of a row minimises the expected loss of its observed entries under the masks, given ``loadings_``; a
+        row without observed entries has scores 0.
 
         Parameters
         ----------
@@ -278,7 +279,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         return X
 
     def _entries(self, X: Any, *, fitting: bool) -> Any:
-        """The observed entries, centred; when fitting, the mean is learnt first."""
+        """Observed entries, centred; in a fit the mean is computed first."""
         if self.missing is None or (sparse.issparse(X) and X.nnz == X.shape[0] * X.shape[1]):
             return self._complete(X, fitting)
         if sparse.issparse(X):
@@ -366,7 +367,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _keep_product(
         self, values: Float[np.ndarray, " d"], directions: Float[np.ndarray, "p d"], dtype: Any
     ) -> Float[np.ndarray, "p d"]:
-        """Store what the product determines; the sign of a direction makes its largest entry positive."""
+        """Store singular values and vectors of the product; signs make the largest entry of each vector positive."""
         _, rows = svd_flip(None, np.ascontiguousarray(directions.T), u_based_decision=False)
         self.n_components_ = len(values)
         self.components_ = rows.astype(dtype)

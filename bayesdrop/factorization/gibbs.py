@@ -7,17 +7,17 @@ entries, ``u, v ~ N(0, s²)``, ``r_k ~ Bernoulli(θ)``, ``θ ~ Beta(A, B)``, ``�
     log p(X | r, V, σ²) = −½ Σ_i log|A_i| + s²/(2σ⁴) Σ_i (r∘b_i)ᵀ A_i⁻¹ (r∘b_i) + const,
     A_i = I + (s²/σ²) diag(r) G_i diag(r),
 
-and ``u_i | · ~ N(s²/σ² A_i⁻¹ (r∘b_i), s² A_i⁻¹)``: a column that is dropped has its prior. The change of this density
-by one mask costs ``d²`` by the sweep operator (Goodnight 1979). One draw is
+and ``u_i | · ~ N(s²/σ² A_i⁻¹ (r∘b_i), s² A_i⁻¹)``: a dropped column follows its prior. With the sweep operator
+(Goodnight 1979) the change of this density by one mask costs ``d²`` per matrix. One draw is
 
 - every ``r_k`` given ``V``, ``U`` and ``θ`` integrated out (a Beta gives the prior odds
   ``(A + Σ_{l≠k} r_l) / (B + d − 1 − Σ_{l≠k} r_l)``), then ``U`` given the masks;
 - the same with the factors exchanged;
 - ``σ²`` and ``θ`` from their conditionals, inverse gamma and Beta.
 
-Given both factors a mask hardly ever moves: two retained columns that share one direction cannot give way to one
-unless the other's factor may adapt at once, which integrating it out allows. What it does not cure: a dropped column
-comes back with a direction from its prior, which in many dimensions seldom fits.
+Given both factors a mask rarely changes: two retained columns that share a direction can merge into one only if a
+factor adapts in the same move, which integrating it out allows. One weakness remains: a dropped column returns with a
+direction from its prior, which in many dimensions seldom fits.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Operands(NamedTuple):
     """Data and priors.
 
     ``values`` (n, p) is zero where an entry is missing, ``pattern`` (n, p) 1 where one is observed, or None if all
-    are. The rest are numbers: Beta and inverse gamma parameters, prior sd of a factor's entry, and the variance that
-    chains start from, or keep if it is known.
+    are. The rest are numbers: Beta and inverse gamma parameters, prior standard deviation of a factor's entry, and
+    the variance that chains start from, or keep if it is known.
     """
 
     values: Matrix
@@ -83,10 +83,10 @@ class State(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Sums of one factor for the conditional of the other: Gram matrices (m, d, d), products (n, d), their squares.
+    """Sums of one factor for the conditional of the other: Gram matrices ``G_i``, products ``b_i``, their squares.
 
-    With every entry observed one Gram matrix serves all ``n`` rows (``m = 1``, ``rows = n``) and ``squares`` is
-    ``Σ_i b_i b_iᵀ``; else ``m = n`` and ``squares`` has one for each row.
+    With every entry observed all ``n`` rows share a Gram matrix (``m = 1``, ``rows = n``) and ``squares`` is
+    ``Σ_i b_i b_iᵀ``; else ``m = n``, ``rows = 1``, and ``squares`` has ``b_i b_iᵀ`` for each row.
     """
 
     gram: Float[jax.Array, "m d d"]
@@ -121,8 +121,8 @@ def normal_equations(summary: Summary, mask: Masks, variance: Number, scale: Num
 def sweep(matrix: Float[jax.Array, "m d d"], k: Int[jax.Array, ""], forward: Number) -> Float[jax.Array, "m d d"]:
     """Sweep the symmetric matrices (m, d, d) on index ``k``, or undo the sweep (Goodnight 1979).
 
-    With the set ``R`` swept, ``matrix`` holds ``−A_R⁻¹`` on ``R``, ``A_R⁻¹A_Rk`` next to it, and elsewhere the Schur
-    complement of ``A_R``.
+    With the set ``R`` swept, ``matrix`` holds ``−A_R⁻¹`` on ``R``, ``A_R⁻¹A_Rk`` in columns ``k`` outside ``R``, and
+    elsewhere the Schur complement of ``A_R``.
 
     Examples
     --------
@@ -151,8 +151,8 @@ def gain(
 ) -> Number:
     """``log p(X | r_k = 1, …) − log p(X | r_k = 0, …)`` with the masks ``others`` (d,), 0 at ``k``, swept.
 
-    With the pivot ``A_kk − A_kR A_R⁻¹ A_Rk`` the determinant grows by it, and with ``a`` the vector that is 1 at ``k``
-    and ``−A_R⁻¹A_Rk`` on ``R`` the quadratic form by ``(aᵀb)²`` over it.
+    The determinant is multiplied by the pivot ``A_kk − A_kR A_R⁻¹ A_Rk``, and the quadratic form grows by ``(aᵀb)²``
+    over the pivot, where ``a`` is 1 at ``k`` and ``−A_R⁻¹A_Rk`` on ``R``.
     """
     pivot = swept[:, k, k]
     vector = (-swept[:, :, k] * others[None, :]).at[:, k].set(1.0)
@@ -161,7 +161,7 @@ def gain(
 
 
 def draw_masks(key: PRNGKeyArray, operands: Operands, summary: Summary, mask: Masks, variance: Number) -> Masks:
-    """One pass over the masks (d,), the factor of ``summary`` and the retain rate integrated out."""
+    """Draw the masks (d,) in one pass, with the factor that ``summary`` describes and the rate integrated out."""
     d = mask.shape[0]
     uniform = jax.random.uniform(key, (d,), mask.dtype)
     forward = jnp.ones((), mask.dtype)
@@ -219,7 +219,7 @@ def _count(operands: Operands) -> Number | float:
 
 
 def log_joint(operands: Operands, state: State, fixed_variance: bool) -> Float[jax.Array, " C"]:
-    """Log density (C,) of data, factors, masks, rate and variance, the integrals over nothing."""
+    """Log density (C,) of data, factors, masks, rate and variance, with nothing integrated out."""
 
     def one(
         left: Float[jax.Array, "n d"], right: Float[jax.Array, "p d"], mask: Masks, retain: Number, variance: Number
@@ -249,7 +249,7 @@ class FactorizationKernel:
     width : int
         Number of columns ``d``.
     fixed_variance : bool
-        Keep the variance.
+        Whether the variance is known.
     keep_fitted : bool
         Record the fitted matrix of every draw.
 
@@ -265,7 +265,7 @@ class FactorizationKernel:
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
+        """Dims of the recorded variables."""
         names: dict[str, tuple[str, ...]] = {"n_active": (), "retain": (), "fitted_norm": ()}
         names |= {} if self.fixed_variance else {"sigma": ()}
         return names | ({"fitted": ("obs_id", "feature")} if self.keep_fitted else {})
@@ -276,7 +276,7 @@ class FactorizationKernel:
         return ("lp",)
 
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
-        """Every column retained, factors from their prior; the first sweep draws ``U`` before it is looked at."""
+        """Every column retained, factors from their prior; the first sweep draws ``U`` before it uses it."""
         key, key_factors = jax.random.split(key)
         dtype = operands.values.dtype
         n, p = operands.values.shape
@@ -327,7 +327,7 @@ class FactorizationKernel:
         return left, right, mask, retain, variance
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
-        """Only what exchanging columns or their signs leaves unchanged."""
+        """Record only quantities that do not change if columns or their signs are exchanged."""
         fitted = (state.left * state.mask[:, None, :]) @ jnp.swapaxes(state.right, 1, 2)
         record = {
             "lp": log_joint(operands, state, self.fixed_variance),

@@ -1,11 +1,11 @@
 r"""Compute as many leading singular values and right vectors as the shrinkage rule of :mod:`.shrinkage` needs.
 
 The rule stops at the first singular value that is not above its threshold, so a guess of the rank is extended until
-that value has been computed. There are two algorithms, neither of which makes a sparse matrix dense or holds an
-``n × n`` matrix unless ``n`` is the smaller side:
+that value has been computed. There are two algorithms; neither makes a sparse matrix dense or forms an ``n × n`` matrix
+unless ``n`` is the smaller side:
 
-- the smaller side has at most 2,000 columns (or rows): the Gram matrix of that side, in double precision, and its
-  leading eigenvectors, which are refined by the singular values of ``X`` times these vectors (Rayleigh-Ritz).
+- if the smaller side is at most 2,000, or more than a third of the singular values are needed: the Gram matrix of that
+  side, in double precision, and its leading eigenvectors, refined by the singular values of ``X`` times them.
 - otherwise Lanczos iteration (ARPACK, through ``scipy.sparse.linalg.svds``) to round-off.
 """
 
@@ -29,14 +29,14 @@ __all__ = ["Rules", "leading"]
 
 @dataclass(frozen=True)
 class Rules:
-    """Accuracies and sizes.
+    """Sizes that choose the algorithm.
 
     Attributes
     ----------
     rows : int
         Rows converted to double precision at a time.
     gram_side : int
-        Largest side whose Gram matrix is formed by choice; the eigenvectors of 2,000 take seconds.
+        Largest side for which the Gram matrix is always used; the eigenvectors of 2,000 take seconds.
     guess : int
         First guess of the rank.
     """
@@ -67,7 +67,7 @@ def leading(
     most : int, optional
         Maximum number of values.
     generator : numpy.random.RandomState, optional
-        Source of the start vector of Lanczos iteration; of seed 0 by default.
+        Source of the start vector of Lanczos iteration; by default one of seed 0.
     rules : Rules
         Sizes that choose the algorithm.
 
@@ -91,7 +91,7 @@ def leading(
     if side <= rules.gram_side:
         return _from_gram(entries, weight, cap, guess)
     while True:
-        # ARPACK is faster for a small share of the spectrum only.
+        # ARPACK is faster only for a small share of the spectrum.
         if min(guess, cap) > side // 3:
             return _from_gram(entries, weight, cap, guess)
         k = min(guess, cap)
@@ -124,7 +124,7 @@ def _from_gram(
         if k == cap or count_kept(np.sqrt(np.maximum(squares[::-1], 0.0)), weight) < k:
             break
         k = min(4 * k, cap)
-    # The singular values of the image have the accuracy of X, where those of the Gram matrix lose half of the digits.
+    # Singular values of the image have the accuracy of X; square roots of the Gram eigenvalues lose half of the digits.
     vectors = vectors[:, ::-1].astype(entries.dtype)
     image = (entries.times(vectors) if p <= n else entries.transposed_times(vectors)).astype(np.float64)
     left, values, rotation = np.linalg.svd(image, full_matrices=False)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sample_factorization"]
 
-# Of a standard deviation whose square, and the reciprocal of it, double precision holds.
+# Range of a standard deviation whose square and its reciprocal are finite in double precision.
 _LEAST, _MOST = 1e-100, 1e100
 
 
@@ -64,30 +64,31 @@ def sample_factorization(
     probability that a column is **retained**; their factor ``1/θ`` is part of the factors' scale. The sampler is exact:
     masks with a factor integrated out, then the factor, rate and variance (:mod:`bayesdrop.factorization.gibbs`).
 
-    Columns may change places, and signs, without changing the density, so draws of a column cannot be averaged, and
-    only what this leaves unchanged is returned and diagnosed.
+    Exchanging columns, or their signs, leaves the density unchanged, so draws of a column cannot be averaged, and only
+    invariant quantities are returned and diagnosed.
 
-    Chains start with every column retained and drop what the data do not support. A column comes back only if a
-    direction drawn from its prior happens to fit, so where one more column is as likely as not, a chain may stay with
-    the number that it came to: R-hat of ``n_active`` is then large, the warning says so, and the chains together are
-    no estimate of its probability.
+    Chains start with every column retained and drop what the data do not support. A column returns only if a
+    direction drawn from its prior happens to fit, so if two numbers of columns are about equally probable, a chain may
+    stay at the one that it reached: R-hat of ``n_active`` is then large, a warning says so, and the chains together do
+    not estimate the probabilities.
 
     Parameters
     ----------
     X : array or data frame (n, p)
         Data, about as large as ``scale² √n_components``; its columns are not centred.
     n_components : int
-        Most columns ``d``, at least 1. A sweep costs ``O(n p d + d³)``, or ``O(n p d² + n d³)`` with missing entries.
+        Maximum number ``d`` of columns. A sweep costs ``O(n p d + d³)``, with missing entries
+        ``O(n p d² + (n + p) d³)``.
     retain_prior : Beta, optional
-        Of ``θ``; ``bd.Beta(1, 1)`` by default.
+        Prior of ``θ``; ``bd.Beta(1, 1)`` by default.
     variance_prior : InverseGamma, optional
-        Of ``σ²``, in squared units of ``X``; ``bd.InverseGamma(1, 0.01)`` by default, worth two entries.
+        Prior of ``σ²``, in squared units of ``X``; ``bd.InverseGamma(1, 0.01)`` by default, worth two entries.
     sigma : float, optional
-        Standard deviation of the noise, if it is known; takes no ``variance_prior``.
+        Standard deviation of the noise, if it is known; then ``variance_prior`` must be None.
     scale : float, default=1.0
         Prior standard deviation of an entry of a factor, in units of ``√X``.
     missing : str, optional
-        ``"nan"``: NaN is an entry that was not observed.
+        ``"nan"``: NaN marks an entry that was not observed. By default NaN raises an error.
     draws, tune, chains : int, default=(1000, 1000, 4)
         Draws kept per chain, warm-up draws discarded before them, and number of chains, which run in parallel.
     seed : int, numpy.random.Generator, RandomState or JAX key, default=0
@@ -113,9 +114,9 @@ def sample_factorization(
     Warns
     -----
     IncompleteWarning
-        If the run was interrupted from the keyboard; the draws that were finished are there.
+        If the run was interrupted from the keyboard; the finished draws are returned.
     MixingWarning
-        If an R-hat is above 1.01 and above the largest that is expected of so many numbers when the chains agree
+        If an R-hat is above 1.01 and above the largest expected of this number of quantities when the chains agree
         (:func:`bayesdrop.diagnose`), or an effective sample size (bulk or tail) is below 400.
 
     See Also
@@ -211,7 +212,7 @@ def sample_factorization(
 
 
 def _checked(X: Any, missing: str | None) -> tuple[Float[np.ndarray, "n p"], Bool[np.ndarray, "n p"], list[str]]:
-    """Data (n, p) in double precision, what of it is observed, and the names of the columns."""
+    """Data (n, p) in double precision, whether each entry is observed (n, p), and the names of the columns."""
     from sklearn.utils import check_array
 
     check_choice(missing, "missing", ("nan", None))

@@ -1,18 +1,18 @@
 """Shrink singular values to the optimum of dropout on the columns of a factorisation, for :mod:`.estimator`.
 
-Also check the settings of a factorisation and its observed entries.
+Also check the settings and the observed entries.
 
 ``θ`` is the probability that a column is **retained**, ``r`` its mask. Cavazza et al. (2018) have
 
     E‖X − θ⁻¹U diag(r)Vᵀ‖² = ‖X − UVᵀ‖² + λ Σ_k ‖u_k‖²‖v_k‖²,   λ = (1 − θ)/θ.
 
-For ``d`` columns the penalty of a product ``A`` is least where all ``‖u_k‖‖v_k‖`` are equal, and is then
+For ``d`` columns the penalty of a product ``A`` is smallest if all ``‖u_k‖‖v_k‖`` are equal, and is then
 ``(λ/d)‖A‖*²`` (Cauchy-Schwarz; a rotation that makes them equal always exists for ``d ≥ rank A``: Mianjy, Arora & Vidal
-2018, and the function ``equalise``). So at any width the problem is
+2018, and the function ``equalise``). At any width the problem is
 
     min_A ‖X − A‖² + γ‖A‖*²  over rank A ≤ d,   γ = λ/d,
 
-so that a fixed ``θ`` has less and less weight as ``d`` grows, while ``θ(d) = p/(d − (d−1)p)`` has ``γ = (1 − p)/p`` at
+so a fixed ``θ`` penalises less as ``d`` grows, while ``θ(d) = p/(d − (d−1)p)`` gives ``γ = (1 − p)/p`` at
 every width (Cavazza et al. 2018, theorem 4). The minimum subtracts ``μ = γ‖A‖*`` from every singular value of ``X`` and
 drops those below ``μ``.
 """
@@ -87,8 +87,8 @@ def nuclear_weight(theta: float, width: int) -> float:
 def count_kept(values: Float[np.ndarray, " k"], weight: float) -> int:
     """Largest ``d̄`` with ``σ_d̄ > μ(d̄) = γ/(1 + d̄γ) Σ_{i≤d̄} σ_i`` among descending singular values.
 
-    ``μ(d+1)`` is a weighted mean of ``μ(d)`` and ``σ_{d+1}``, so that once the condition fails, it fails for all
-    further values: more values are needed only if the last one given is kept.
+    ``μ(d+1)`` is a weighted mean of ``μ(d)`` and ``σ_{d+1}``, so once the condition fails, it fails for all further
+    values: more values are needed only if the last one passed is kept.
 
     Parameters
     ----------
@@ -122,8 +122,8 @@ def shrink(values: Float[np.ndarray, " k"], weight: float, most: int | None = No
     Returns
     -------
     Shrunk
-        Cavazza et al. (2018, theorem 4). Under a binding rank the best subspace is still the leading one (von Neumann's
-        trace inequality), and the rule is the same with ``d̄ = most``.
+        The optimum of Cavazza et al. (2018, theorem 4). If ``most`` binds, the best subspace is still the leading one
+        (von Neumann's trace inequality), and the rule is the same with ``d̄ = most``.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def shrink(values: Float[np.ndarray, " k"], weight: float, most: int | None = No
 
 
 def minimum(square_norm: float, values: Float[np.ndarray, " k"], weight: float, most: int | None = None) -> float:
-    """Least value of ``‖X − A‖² + γ‖A‖*²``, from ``‖X‖²`` and the leading singular values.
+    """Minimum of ``‖X − A‖² + γ‖A‖*²``, from ``‖X‖²`` and the leading singular values.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def minimum(square_norm: float, values: Float[np.ndarray, " k"], weight: float, 
 
 
 def equalise(values: Float[np.ndarray, " k"], width: int) -> Float[np.ndarray, "k d"]:
-    r"""Rotation that makes the columns of balanced factors equally strong.
+    r"""Rotation that gives the columns of balanced factors the same norm.
 
     With ``A = P diag(a) Qᵀ`` the factors ``U = P diag(√a) R`` and ``V = Q diag(√a) R`` have ``UVᵀ = A`` and
     ``‖u_k‖ = ‖v_k‖ = (Σ a / d)^{1/2}`` for every ``k``. Plane rotations set one diagonal entry of ``Rᵀ diag(a) R``
@@ -188,7 +188,7 @@ def equalise(values: Float[np.ndarray, " k"], width: int) -> Float[np.ndarray, "
     diagonal[: len(values)] = values
     mean = diagonal.sum() / width
     open_columns = list(range(width))
-    # Open columns stay orthogonal in diag(a), so that the rotation needs only the diagonal.
+    # Open columns stay orthogonal in the inner product diag(a), so the rotation needs only the diagonal.
     while len(open_columns) > 1:
         low = min(open_columns, key=lambda k: diagonal[k])
         high = max(open_columns, key=lambda k: diagonal[k])
@@ -207,9 +207,9 @@ def equalise(values: Float[np.ndarray, " k"], width: int) -> Float[np.ndarray, "
 
 _SOLVERS = ("closed_form", "deterministic", "stochastic")
 _MISSING = (None, "nan", "zeros")
-# Columns of an iterative solver's factors if the number is not given.
+# Default number of columns of an iterative solver's factors.
 _WIDTH = 50
-# Rows or columns that a message lists.
+# Maximum number of rows or columns that a message lists.
 _LISTED = 10
 
 
@@ -238,7 +238,7 @@ def check_settings(model: Any) -> None:
 
 
 def widest(model: Any, shape: tuple[int, int]) -> int:
-    """Number of columns of the factors, or for the adaptive closed form the largest rank.
+    """Number of columns of the factors; for the adaptive closed form the maximum rank.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def check_observed(model: Any, rows: Num[np.ndarray, " n"], columns: Num[np.ndar
     Parameters
     ----------
     model : DropoutMatrixFactorization
-        The estimator, with its names of columns.
+        The estimator, which has the names of the columns.
     rows, columns : array (n,) and (p,)
         Numbers of observed entries.
 

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 RateArray: TypeAlias = Float[AnyArray, "..."]
-"""Dropout rates, of features (p,) or of features by problems (p, K), in whichever array library."""
+"""Dropout rates of features (p,), or of features and problems (p, K), of any array library."""
 
 
 class Coefficients(NamedTuple):
@@ -47,15 +47,15 @@ class Coefficients(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """Terms after the variance in the logarithm of a characteristic function, and a bound of the tails.
+    """Terms after the variance in the logarithm of the characteristic function, and a bound on the tails.
 
-    For a noised entry and real ``u``, with ``(i, j, k) = powers``,
+    For a noised entry and real ``u``, with ``i² = −1`` and ``(a, b, c) = powers``,
 
-        log E exp{iu(x̃ − E x̃)} = −½ Var u² − (i/6) third x^i u³ + (1/24) fourth x^j u⁴ + r,
-        |exp(r) − 1| <= exp(remainder |x|^k |u|⁵) − 1,
+        log E exp{iu(x̃ − E x̃)} = −½ Var u² − (i/6) third x^a u³ + (1/24) fourth x^b u⁴ + r,
+        |exp(r) − 1| <= exp(remainder |x|^c |u|⁵) − 1,
 
     and a sum of independent ``w_d (x̃_d − E x̃_d)`` is beyond ``√(2VL) + tail_scale max|w_d| L`` on either side with a
-    probability of ``e^{−L}`` at most, ``V`` being the sum of ``proxy x² w²``, or the variance where ``proxy`` is None.
+    probability of at most ``e^{−L}``, where ``V`` is the sum of ``proxy x² w²``, or the variance if ``proxy`` is None.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ class Expansion(NamedTuple):
     powers : tuple of three int
         Powers of ``x`` of these terms.
     proxy : array or None
-        Variance, at ``x = 1``, of a normal law whose moment-generating function bounds that of the noise.
+        Variance, at ``x = 1``, of a normal distribution whose moment-generating function bounds that of the noise.
     tail_scale : float
-        Scale of exponential tails; 0 where they fall as a normal law's.
+        Scale of exponential tails; 0 if the tails fall like a normal distribution's.
     """
 
     third: Any
@@ -79,10 +79,10 @@ class Expansion(NamedTuple):
 
 @runtime_checkable
 class Noise(Protocol):
-    """Protocol of a noise. ``rate`` is the dropout rate per feature, ignored where ``has_rate`` is false."""
+    """Protocol of a noise. ``rate`` is the dropout rate per feature, ignored if ``has_rate`` is false."""
 
     has_rate: ClassVar[bool]
-    """True if the noise is governed by dropout rates, which may then be learnt."""
+    """True if the noise depends on dropout rates, which may then be learnt."""
 
     @property
     def centre(self) -> Any:
@@ -92,7 +92,7 @@ class Noise(Protocol):
         """Coefficients of the quadratic variance function, each shaped like ``rate``."""
 
     def expansion(self, rate: RateArray) -> Expansion:
-        """Third and fourth cumulant and a bound of the remainder, each shaped like ``rate``; see :class:`Expansion`."""
+        """Third and fourth cumulants and a bound of the remainder, shaped like ``rate``; see :class:`Expansion`."""
 
     def check(self, minimum: float) -> None:
         """Raise ValueError if data whose smallest entry is ``minimum`` lie outside the domain of the noise."""
@@ -103,11 +103,11 @@ class Noise(Protocol):
     def log_mgf(self, t: Any, x: Any, rate: RateArray) -> Any:
         """Log-moment-generating function ``log E[exp(t x̃) | x]``, elementwise, for ``|t|`` below :meth:`mgf_limit`.
 
-        A noise without rates takes imaginary ``t`` too, where it is the logarithm of the characteristic function.
+        A noise without rates also accepts imaginary ``t``, for the logarithm of the characteristic function.
         """
 
     def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
-        """Derivative of :meth:`log_mgf` in ``t``, elementwise: the mean of ``x̃`` of the law tilted by ``exp(tx̃)``."""
+        """Derivative of :meth:`log_mgf` in ``t``, elementwise: mean of ``x̃`` under the law tilted by ``exp(tx̃)``."""
 
     def mgf_limit(self) -> float:
         """Bound that ``|t|`` must stay below for :meth:`log_mgf` to be finite; infinite if there is none."""
@@ -146,7 +146,7 @@ def check_centre(centre: Any) -> None | str | tuple[float, ...]:
 
 
 def centre_of(noise: Any) -> Any:
-    """Centre (p,) of a noise in numbers; None if it is zero, or not yet computed.
+    """Centre (p,) of a noise as numbers; None if it is zero, or not yet computed.
 
     Examples
     --------

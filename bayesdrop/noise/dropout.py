@@ -3,8 +3,8 @@
 Biased (Zhuo, Zhu & Zhang 2015): a kept entry is unchanged, so ``E x̃ = (1 − η) x`` and ``Var = η(1 − η) x²``.
 Unbiased (Chen, Zhu, Chen & Chen 2015): a kept entry is divided by ``1 − η``, so ``E x̃ = x``, ``Var = η/(1 − η) x²``.
 
-About a centre ``c`` the entry is set to ``c`` instead: ``x̃ = c + α(x − c)``, and all of this holds of ``x − c``. With
-an intercept, which takes up ``wᵀc``, that is plain dropout on the columns less ``c``.
+About a centre ``c`` the entry is set to ``c`` instead: ``x̃ = c + α(x − c)``, and all of this holds for ``x − c``. With
+an intercept, which absorbs ``wᵀc``, this is plain dropout on the columns minus ``c``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .base import AUTO, Coefficients, Expansion, RateArray, check_centre
 
 __all__ = ["Dropout"]
 
-# A kept entry is divided by no less than this, or its square would overflow in single precision. Entries that are kept
-# more rarely are never seen.
+# Lower bound of the divisor of a kept entry, so that its square does not overflow in single precision. An entry with
+# a smaller probability is practically never kept.
 _LEAST_KEPT = 1e-17
 
 
@@ -73,7 +73,7 @@ class Dropout:
         object.__setattr__(self, "centre", check_centre(self.centre))
 
     def coefficients(self, rate: RateArray, keep: RateArray | None = None) -> Coefficients:
-        """Coefficients of the quadratic variance function of ``x − c``; ``keep`` is ``1 − η`` where known better."""
+        """Coefficients of the quadratic variance function of ``x − c``; ``keep`` is a more accurate ``1 − η``."""
         xp = rate.__array_namespace__()
         zero, keep = xp.zeros_like(rate), 1 - rate if keep is None else keep
         if self.unbiased:
@@ -81,16 +81,16 @@ class Dropout:
         return Coefficients(keep, zero, rate * keep, zero, zero)
 
     def log_multiplier(self, logit: Any) -> Any:
-        """Logarithm of what a kept entry is multiplied by: 0, or ``−log(1 − η)`` if unbiased, from logits of rates."""
+        """Logarithm of the factor on a kept entry: 0, or ``−log(1 − η)`` if unbiased, from logits of rates."""
         xp = logit.__array_namespace__()
         if not self.unbiased:
             return xp.zeros_like(logit)
         return xp.minimum(xp.logaddexp(logit, xp.zeros_like(logit)), -np.log(_LEAST_KEPT))
 
     def expansion(self, rate: RateArray) -> Expansion:
-        """Cumulants of a two-point law; its tails are below those of a normal law (Kearns & Saul 1998).
+        """Cumulants of a two-point distribution; its tails are below those of a normal one (Kearns & Saul 1998).
 
-        The remainder, ``η(1 − η)|u|⁵/80``, holds at every rate and ``u``; where both are small 1/120 would do.
+        The remainder, ``η(1 − η)|u|⁵/80``, holds at every rate and ``u``; if both are small, 1/120 would do.
         """
         keep, spread = 1 - rate, rate * (1 - rate)
         scale = 1 / keep if self.unbiased else np.ones_like(rate)

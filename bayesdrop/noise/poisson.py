@@ -41,7 +41,7 @@ class PoissonNoise:
         return Coefficients(one, zero, zero, one, zero)
 
     def expansion(self, rate: RateArray) -> Expansion:
-        """All cumulants are ``x``; the series of ``e^{iu}`` leaves ``|u|⁵/120``, and tails are those of Bernstein."""
+        """All cumulants are ``x``; the rest of the series of ``e^{iu}`` is ``|u|⁵/120`` at most; Bernstein tails."""
         one = np.ones_like(rate)
         return Expansion(one, one, one / 120, powers=(1, 1, 1), proxy=None, tail_scale=1 / 3)
 

@@ -29,7 +29,7 @@ class _Scaled:
         return np.inf
 
     def expansion(self, rate: RateArray) -> Expansion:
-        """Nothing follows the variance of a normal law."""
+        """All zero: a normal distribution has no cumulants after the variance."""
         zero = np.zeros_like(rate)
         return Expansion(zero, zero, zero, powers=(0, 0, 0), proxy=None, tail_scale=0.0)
 
@@ -89,7 +89,7 @@ class LaplaceNoise(_Scaled):
     Parameters
     ----------
     scale : float, default=1.0
-        Scale of the Laplace law, >= 0, in the units of the features.
+        Scale of the Laplace distribution, >= 0, in the units of the features.
 
     See Also
     --------
@@ -137,13 +137,13 @@ class LaplaceNoise(_Scaled):
             return x + 2 * t * self.scale**2 / remainder
 
     def mgf_limit(self) -> float:
-        """``1/scale``, where the tails of the noise outweigh the exponential."""
+        """``1/scale``; at larger ``|t|`` the expectation is infinite."""
         return 1 / self.scale if self.scale > 0 else np.inf
 
 
 @dataclass(frozen=True)
 class MultiplicativeNoise(_Scaled):
-    """Multiplicative ``N(1, scale²)`` noise of ``x − c``; zeros stay zero where ``c`` is.
+    """Multiplicative ``N(1, scale²)`` noise on ``x − c``; zeros stay zero if ``c = 0``.
 
     Parameters
     ----------

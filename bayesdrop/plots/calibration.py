@@ -1,7 +1,7 @@
 """Plots of calibration: reliability curves (DeGroot & Fienberg 1983), and probability integral transforms.
 
 Intervals of observed frequencies are the score intervals of Wilson (1927). scikit-learn's ``CalibrationDisplay`` draws
-the points alone; intervals, numbers of rows and the predictions of a posterior are added here.
+only the points; these plots add intervals, numbers of rows and the predictions of a posterior.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .style import BLUE, GREY, LIGHT_GREY, MOST_SERIES, finished, light_grid, li
 
 __all__ = ["loo_pit", "reliability_curve"]
 
-_SIMULATED = 2000  # uniform samples by which the band is calibrated
-_POINTS = 100  # places at which the distribution functions are compared
+_SIMULATED = 2000  # simulated uniform samples that calibrate the band
+_POINTS = 100  # cells of [0, 1] between which the distribution functions are compared
 
 
 def reliability_curve(
@@ -33,37 +33,37 @@ def reliability_curve(
     predictive: Any = None,
     ax: Any = None,
 ) -> Any:
-    """Plot observed frequencies against predicted probabilities, of new rows or of a posterior: calibration.
+    """Plot observed frequencies against predicted probabilities, for new rows or for a posterior.
 
     Predictions are put into bins of equal width. Each point is the mean prediction and the observed frequency of one
-    bin, with the Wilson interval of that frequency; below are the numbers of rows. Use new rows: on the training rows
-    the curve is too optimistic. A posterior alone has its own rows, each predicted by the posterior without it.
+    bin, with the Wilson interval of that frequency; a histogram below shows the numbers of rows. Use new rows: on the
+    training rows the curve is too optimistic. A posterior alone predicts each of its rows from the other rows.
 
     Parameters
     ----------
     y : array (n,), InferenceData or DataTree
-        Labels of two classes; or, without probabilities, a posterior of classes with the groups ``log_likelihood`` and
-        ``posterior_predictive``, whose replicated responses are weighted by leave-one-out weights.
+        Labels of two classes; or, without ``probabilities``, a posterior of classes with the groups
+        ``log_likelihood`` and ``posterior_predictive``, whose responses are weighted by leave-one-out weights.
     probabilities : array (n,) or (n, 2), Prediction, or dict from name to these, optional
-        Probabilities of the positive class; two columns as from ``predict_proba``, or what ``bd.predict`` returned,
+        Probabilities of the positive class; two columns as from ``predict_proba``; or the result of ``bd.predict``,
         whose mean is used.
     bins : int, default=10
-        Number of bins on [0, 1]; empty ones have no point.
+        Number of bins on [0, 1], at least 2; empty bins have no point.
     probability : float, default=0.9
         Probability content of the Wilson intervals and of the band.
     positive : label, optional
-        The positive class; by default the larger label, as in the estimators. For a posterior of more classes, the
-        class to compare with all others.
+        The positive class; by default the larger label, as in the estimators. For a posterior of three or more classes
+        it is required: the class to compare with all others.
     predictive : ArviZ object, optional
-        What ``bd.posterior_predictive`` returned for these rows. A band shows the frequencies of the simulated
-        responses in the bins of the first model, where the points are expected if that model is right.
+        Result of ``bd.posterior_predictive`` for these rows. A band shows the frequencies of the simulated responses
+        in the bins of the first model, where the points are expected if that model is right.
     ax : matplotlib axes, optional
-        Where to draw; the histogram takes room below.
+        Where to draw; the histogram is drawn below.
 
     Returns
     -------
     matplotlib Axes
-        The axes of the curve; those of the histogram are ``ax.child_axes[0]``.
+        The axes of the curve; ``ax.child_axes[0]`` is the histogram.
 
     Raises
     ------
@@ -129,12 +129,12 @@ def reliability_curve(
     ax.set_title(f"bars: {100 * probability:g} % Wilson intervals", fontsize=8, loc="right", color="#555555")
     ax.legend(loc="upper left", frameon=False, fontsize=8)
     if hasattr(ax.figure, "draw_without_rendering"):
-        ax.figure.draw_without_rendering()  # the layout finds room for the histogram's label the second time only
+        ax.figure.draw_without_rendering()  # the layout leaves room for the histogram's label in the second pass only
     return ax
 
 
 def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], str]:
-    """1.0 where a class was observed, its probability by the posterior without the row, and the name of the event."""
+    """1.0 where the class was observed (n,), its leave-one-out probability (n,), and the name of the event."""
     try:
         replicated = read_replicated(post)
     except TypeError:
@@ -157,7 +157,7 @@ def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Fl
 
 
 def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, bool]:
-    """1.0 where the positive class came (n,), its name, and whether it is the smaller of two labels."""
+    """1.0 where the positive class was observed (n,), its name, and whether it is the smaller of two labels."""
     from ..designs.rows import unique_labels
 
     refuse_masked(y, "y")
@@ -204,7 +204,7 @@ def _chance(value: Any, n: int, swapped: bool, key: str) -> Float[np.ndarray, " 
 def _means(
     chance: Float[np.ndarray, " n"], values: Any, edges: Float[np.ndarray, " edges"]
 ) -> Float[np.ndarray, "m used"]:
-    """Means of each of ``m`` rows of values (m, n) in the bins of the chances that are not empty."""
+    """Means of ``m`` rows of values (m, n) over the non-empty bins of the probabilities ``chance`` (n,)."""
     from scipy.stats import binned_statistic
 
     means = binned_statistic(chance, values, "mean", edges)[0]
@@ -234,20 +234,20 @@ def _band(
 
 @takes_seed
 def loo_pit(post: Any, *, probability: float | int = 0.9, seed: Any = 0, ax: Any = None) -> Any:
-    """Draw how far the leave-one-out probability integral transforms of the rows are from a uniform law.
+    """Draw how far the leave-one-out probability integral transforms of the rows are from uniform.
 
     The transform of a row is the probability, under the posterior without that row, of a response below the observed
-    one. Under a right model they are uniform. The plot shows their distribution function minus that of a uniform law. A
-    line above 0 on the left and below 0 on the right says that the predictions are too narrow, the reverse that they
-    are too wide, and a line above 0 everywhere that the responses are smaller than predicted.
+    one. If the model is right, the transforms are uniform. The plot shows their distribution function minus that of a
+    uniform number. A line above 0 on the left and below 0 on the right means that the predictions are too narrow, the
+    reverse that they are too wide, and a line above 0 everywhere that the responses are smaller than predicted.
 
     Parameters
     ----------
     post : InferenceData or DataTree
         Posterior with the groups ``posterior_predictive``, from :func:`bayesdrop.posterior_predictive`, and
-        ``log_likelihood``, from :func:`bayesdrop.log_likelihood`; not of three classes or more, which have no order.
+        ``log_likelihood``, from :func:`bayesdrop.log_likelihood`; at most two classes, because more have no order.
     probability : float, default=0.9
-        Probability that the whole line of a right model is within the band.
+        Probability that the band contains the whole line of a right model.
     seed : int, default=0
         Seed of the random part of the transforms of counts and classes, and of the band.
     ax : matplotlib axes, optional
@@ -269,11 +269,11 @@ def loo_pit(post: Any, *, probability: float | int = 0.9, seed: Any = 0, ax: Any
 
     Notes
     -----
-    The posterior without a row is that with it, by Pareto-smoothed importance weights. Counts and classes have steps in
-    their distribution functions: their transforms are randomised, ``P(ỹ < y) + u P(ỹ = y)`` with ``u`` uniform on
-    (0, 1), which makes them uniform under a right model. The transforms of two classes say little beyond their
-    frequency; :func:`reliability_curve` says more. The band is that of Säilynoja, Bürkner & Vehtari (2022), whose
-    probability is that of the whole line; the transforms are taken for independent, as there.
+    Pareto-smoothed importance weights of the draws approximate the posterior without a row. The distribution functions
+    of counts and classes have steps, so their transforms are randomised, ``P(ỹ < y) + u P(ỹ = y)`` with ``u`` uniform
+    on (0, 1), which makes them uniform if the model is right. For two classes the transforms show little beyond the
+    class frequency; :func:`reliability_curve` shows more. The band is the simultaneous band of Säilynoja, Bürkner &
+    Vehtari (2022), which treats the transforms as independent.
 
     References
     ----------
@@ -331,7 +331,7 @@ def loo_pit(post: Any, *, probability: float | int = 0.9, seed: Any = 0, ax: Any
 def _uniform_band(
     n: int, z: Float[np.ndarray, " g"], probability: float, generator: np.random.Generator
 ) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
-    """Ends, at ``z``, of a band that holds the whole distribution function of ``n`` uniform numbers that often.
+    """Ends at ``z`` of a simultaneous band for the distribution function of ``n`` uniform numbers.
 
     Examples
     --------
@@ -341,7 +341,7 @@ def _uniform_band(
     """
     from scipy.stats import binom
 
-    # Each number falls into one cell between the places, so that counts below them are sums of multinomial ones.
+    # Numbers fall into the cells between the points, so counts below the points are sums of multinomial counts.
     cells = generator.multinomial(n, np.diff(z, prepend=0.0, append=1.0), size=_SIMULATED)
     counts = np.cumsum(cells, axis=1)[:, :-1]
     rarest = 2 * np.minimum(binom.cdf(counts, n, z), binom.sf(counts - 1, n, z)).min(axis=1)

@@ -32,12 +32,12 @@ __all__ = ["objective_trace", "ranks"]
 def objective_trace(fit: Fit, ax: Any = None) -> Any:
     """Draw the energy after each iteration of a fit.
 
-    It never rises at fixed rates; it may rise when the rates are updated.
+    With fixed rates the energy never rises; it may rise when the rates are updated.
 
     Parameters
     ----------
     fit : Fit
-        What ``bd.fit`` returned.
+        Result of ``bd.fit``.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -89,13 +89,13 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
     Parameters
     ----------
     post : ArviZ object or xarray.Dataset
-        What ``bd.sample`` returned.
+        Posterior from ``bd.sample``.
     var : str, default="rate"
         ``"rate"``, ``"weight"`` or ``"intercept"``.
     top : int, default=12
-        Maximal number of quantities to show.
+        Maximum number of quantities shown.
     bins : int, default=20
-        Bars of each histogram.
+        Number of bars of each histogram, at least 2.
     figure : matplotlib figure, optional
         Where to draw.
 

@@ -20,9 +20,9 @@ def inclusion(table: Any, *, top: int | None = None, ax: Any = None) -> Any:
     Parameters
     ----------
     table : pandas.DataFrame
-        What :func:`bayesdrop.weights_table` returned of a posterior under ``bd.SpikeSlab``.
+        Result of :func:`bayesdrop.weights_table` for a posterior under ``bd.SpikeSlab``.
     top : int, optional
-        Show this many features; by default at most 40.
+        Maximum number of features shown; 40 by default.
     ax : matplotlib axes, optional
         Where to draw.
 

@@ -1,8 +1,6 @@
-"""Plots of a fitted hidden layer, as in Chen, Zhu, Chen & Chen (2015, figures 7 to 9), on matplotlib.
+"""Plots of a fitted hidden layer, as in Chen, Zhu, Chen & Chen (2015, figures 7 to 9), and of a factorisation.
 
-Pictures of a factorisation: singular values before and after shrinkage, and how many columns are active.
-
-Both draw on given axes or on a new figure and return the axes.
+Plots of a factorisation show the singular values before and after shrinkage, and the number of active columns.
 """
 
 from __future__ import annotations
@@ -38,11 +36,11 @@ def hidden_units(
     X : array or scipy sparse (n, p)
         Rows to choose from.
     units : sequence of int, optional
-        Which units; by default those with the largest output weights, six at most.
+        Hidden units to draw; by default those with the largest output weights, six at most.
     examples : int, default=5
-        Rows of each unit.
+        Number of rows drawn for each unit.
     image_shape : (int, int), optional
-        Rows are images of this shape; by default the largest entries of each row are written by name.
+        Shape in which a row is drawn as an image; by default the largest entries of each row are written by name.
     feature_names : sequence of p str, optional
         Names of the features; by default the model's.
     figure : matplotlib Figure, optional
@@ -170,7 +168,7 @@ def class_responses(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
 
 
 def error_curves(errors: Mapping[Any, Mapping[float, Any]], ax: Any = None, *, xlabel: str = "hidden units") -> Any:
-    """Draw error against a setting, one line for each of another, with standard errors where there are repetitions.
+    """Draw the error against one setting, with a line for each value of another, and standard errors over repetitions.
 
     Parameters
     ----------
@@ -179,7 +177,7 @@ def error_curves(errors: Mapping[Any, Mapping[float, Any]], ax: Any = None, *, x
     ax : matplotlib Axes, optional
         Where to draw.
     xlabel : str, default="hidden units"
-        What the numbers are.
+        Name of the setting, whose values are the numbers.
 
     Returns
     -------
@@ -260,12 +258,12 @@ def singular_values(model: Any, *, ax: Any = None) -> Any:
 
 
 def active_columns(post: Any, *, ax: Any = None) -> Any:
-    """Draw the posterior of the number of active columns, a bar for each number.
+    """Draw the posterior distribution of the number of active columns as bars.
 
     Parameters
     ----------
     post : InferenceData or DataTree
-        What ``bd.sample_factorization`` returned.
+        Posterior from ``bd.sample_factorization``.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -299,7 +297,7 @@ def active_columns(post: Any, *, ax: Any = None) -> Any:
     ax = new_axes(ax, 5.0, 3.5)
     plain_frame(ax)
     ax.bar(values, counts / counts.sum(), color=BLUE, width=0.8)
-    # Room for a few numbers on either side, or a certain one would fill the picture.
+    # Leave room on either side: otherwise the bar of a single number fills the axes.
     ax.set(xlabel="Active columns", ylabel="Posterior probability", ylim=(0, 1))
     ax.set_xlim(max(values.min() - 2.5, -0.5), values.max() + 2.5)
     ax.xaxis.get_major_locator().set_params(integer=True)

@@ -1,8 +1,6 @@
-"""Curves of fitted models: weights against the dropout rate, and accuracy as features go missing.
+"""Curves of fitted models along rates, submodels, deletions and the candidates of a cross-validation.
 
-Deletion at test time is that of Globerson & Roweis (2006). Series differ in colour, marker and line.
-
-Pictures of a choice by cross-validation: what was tried, and how much worse than the choice it was.
+Features are deleted at test time as by Globerson & Roweis (2006). Series differ in colour, marker and line.
 """
 
 from __future__ import annotations
@@ -57,14 +55,14 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     top : int, default=6
         Name this many features, those with the largest weights anywhere on the path, at most 7; the others are grey.
     label : class label, optional
-        Class whose weights are drawn, with more than two; by default the Euclidean norm over the classes.
+        Class whose weights are drawn, if there are more than two; by default the Euclidean norm over the classes.
     figure : matplotlib figure, optional
         Where to draw.
 
     Returns
     -------
     array of two matplotlib axes
-        Above the score, with its standard error over folds and the best rate; below the weights.
+        Above: the score, with its standard error over folds, and the best rate. Below: the weights.
 
     Raises
     ------
@@ -126,7 +124,7 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     order = np.argsort(-np.max(np.abs(values), axis=0), kind="stable")
     chosen, others = order[:top], order[top:]
     names = [shortened(str(name), 26) for name in data["feature"].values]
-    # The legend stands to the right of the lines, in the order in which they end there.
+    # The legend is to the right of the lines, in the order of their right ends.
     for j, d in enumerate(chosen[np.argsort(-values[-1, chosen], kind="stable")]):
         below.plot(rate, values[:, d], **series_style(j), label=names[d])
     if len(others):
@@ -139,20 +137,20 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
 
 
 def projection_path(path: Projection, *, ax: Any = None) -> Any:
-    """Draw how much worse than the model submodels of growing size predict.
+    """Draw how much worse submodels of growing size predict than the full model.
 
     Parameters
     ----------
     path : Projection
-        What ``bd.project`` returned.
+        Result of ``bd.project``.
     ax : matplotlib axes, optional
         Where to draw.
 
     Returns
     -------
     matplotlib Axes
-        The difference of the log predictive density of each size to that of the model, in nats a row, with its standard
-        error; the term that each size adds; and the sizes that the two rules choose.
+        The log predictive density of each size minus that of the model, in nats per row, with its standard error; the
+        term that each size adds; and the sizes that the two rules choose.
 
     See Also
     --------
@@ -221,13 +219,13 @@ def deletion_robustness(
     rates : array (R,), optional
         Probabilities of deletion in [0, 1]; ``np.linspace(0, 0.9, 10)`` by default.
     repeats : int, default=20
-        Deletions at each rate, 2 or more.
+        Number of deletions at each rate, at least 2.
     seed : int, numpy.random.Generator or RandomState, default=0
-        Same seed, same deletions.
+        Seed of the deletions.
     scoring : str, callable or None, default="accuracy"
         As in :func:`bayesdrop.deletion_scorer`.
     error : bool, default=False
-        Draw the error, one minus the accuracy.
+        Draw one minus the accuracy.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -303,10 +301,10 @@ def deletion_robustness(
 
 
 def selection(estimator: Any, *, ax: Any = None) -> Any:
-    """Plot the held-out loss of the candidates of a choice by cross-validation.
+    """Plot the held-out loss of the candidates of a cross-validation.
 
-    The horizontal axis is ``C`` if several were tried, with a line for each structure and strength of the rates,
-    otherwise the strength. Bars are standard errors of the paired differences from the chosen candidate.
+    The horizontal axis is ``C`` if several values were tried, with a line for each structure and strength of the rates;
+    otherwise it is the strength. Bars are standard errors of the paired differences from the chosen candidate.
 
     Parameters
     ----------
@@ -351,7 +349,7 @@ def selection(estimator: Any, *, ax: Any = None) -> Any:
     for one in result.candidates:
         series.setdefault(one.name if along_C else "", []).append(one)
     best = min(series, key=lambda name: min(one.loss for one in series[name]))
-    # More lines than can be distinguished: the best are named.
+    # If there are more lines than can be distinguished, only the best are named.
     order = sorted(series, key=lambda name: (name != best, min(one.loss for one in series[name])))
     for j, name in enumerate(order):
         _line(ax, series[name], along_C, j, name)

@@ -1,4 +1,4 @@
-"""Posterior predictive checks: replicated data sets and the one that was observed (Gelman, Meng & Stern 1996)."""
+"""Plots of replicated and observed data sets, for posterior predictive checks (Gelman, Meng & Stern 1996)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .style import (
 
 __all__ = ["ppc", "rootogram"]
 
-_MOST_BARS = 30  # different counts that have a bar each; more are put into intervals of equal width
+_MOST_BARS = 30  # maximum number of bars of counts, each of one count or of an interval of counts
 _GRID = 256  # points of a density
 _OBSERVED, _REPLICATED = VERMILLION, BLUE
 
@@ -40,23 +40,23 @@ def ppc(
     ax: Any = None,
     figure: Any = None,
 ) -> Any:
-    """Draw what a posterior predicts for the rows that were sampled, and what was observed.
+    """Draw the responses that a posterior predicts for the fitted rows, and the observed ones.
 
-    Counts and classes have bars, with the interval over the replicated data sets; numbers have densities, one line for
-    each of some data sets. With ``by`` there is a panel for each value of a column, or for two classes one panel, with
-    the share of the second class for each value.
+    Counts and classes are drawn as bars, with an interval over the replicated data sets; numbers as densities, one line
+    for each of ``draws`` data sets. With ``by`` there is a panel for each value of a column; for two classes there is
+    one panel, with the share of the second class for each value.
 
     Parameters
     ----------
     post : InferenceData or DataTree
         Posterior with the group ``posterior_predictive``, which :func:`bayesdrop.posterior_predictive` adds.
     by : sequence of n values, optional
-        Column of the rows that were sampled, such as ``data["site"]``, with at most twelve different values.
+        Column of the fitted rows, such as ``data["site"]``, with at most twelve different values.
     kind : "bars" or "density", optional
         By default bars for counts and classes, and densities for numbers; counts can have densities.
     draws : int, default=50
-        Number of replicated data sets that are drawn as densities, spread evenly; intervals use all of them. The legend
-        says how many there are.
+        Number of replicated data sets drawn as densities, spread evenly over the draws; intervals use all of them. The
+        legend gives the number.
     probability : float, default=0.9
         Probability content of the intervals.
     ax : matplotlib axes, optional
@@ -80,9 +80,9 @@ def ppc(
 
     Notes
     -----
-    A density is a histogram that is smoothed by Silverman's bandwidth of the observed numbers, the same for all data
-    sets, within the range of nearly all observed and replicated numbers. Counts of more than thirty different values
-    are put into intervals of equal width.
+    A density is a histogram smoothed with Silverman's bandwidth of the observed numbers, the same for all data sets
+    of a panel, over the range of all observed and nearly all replicated numbers. If counts exceed 29, they are grouped
+    into at most thirty intervals of equal width.
 
     References
     ----------
@@ -143,10 +143,10 @@ def ppc(
 
 
 def rootogram(post: Any, *, probability: float | int = 0.9, ax: Any = None) -> Any:
-    """Draw a hanging rootogram of counts: bars of observed frequencies hang from the expected ones, as square roots.
+    """Draw a hanging rootogram of counts: square roots of observed frequencies hang from those of the expected ones.
 
-    A bar that ends above the line at 0 is a count that came too rarely, one that ends below it a count that came too
-    often. The band around the line has the ends of bars of replicated data sets.
+    A bar that ends above the line at 0 is a count observed less often than expected; below it, more often.
+    The band around the line is an interval of the ends of the bars of replicated data sets.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def _panel(
     ax: Any, replicated: Replicated, kind: str, draws: int, probability: float, rows: Int[np.ndarray, " m"],
     description: str, room: int = 16,
 ) -> None:  # fmt: skip
-    """Observed and replicated responses of some rows."""
+    """Draw observed and replicated responses of some rows."""
     if kind == "density":
         _densities(ax, replicated, draws, rows, description)
         return
@@ -229,7 +229,7 @@ def _panel(
 def _bars(
     ax: Any, observed: Float[np.ndarray, " k"], drawn: Float[np.ndarray, "S k"], probability: float, description: str
 ) -> None:
-    """Bars of what was observed, and medians with intervals of what was drawn."""
+    """Draw bars of the observed counts, and medians with intervals of the replicated ones."""
     x, middle, (low, high) = np.arange(len(observed)), np.median(drawn, axis=0), ends(drawn, probability)
     ax.bar(x, observed, 0.8, color=_OBSERVED, alpha=0.45, label="observed")
     ax.errorbar(
@@ -252,7 +252,7 @@ def _name_axes(panels: Any, replicated: Replicated, kind: str, columns: int = 1)
 def _shares(
     ax: Any, replicated: Replicated, values: list[str], place: Int[np.ndarray, " n"], probability: float
 ) -> None:
-    """Share of the second of two classes for each value of a column."""
+    """Draw the share of the second of two classes for each value of a column."""
     assert replicated.labels is not None
     rows = np.bincount(place, minlength=len(values))
     drawn = np.stack([np.bincount(place, one, minlength=len(values)) for one in replicated.drawn]) / rows
@@ -264,7 +264,7 @@ def _shares(
 
 
 def _densities(ax: Any, replicated: Replicated, draws: int, rows: Int[np.ndarray, " m"], description: str) -> None:
-    """Densities of some replicated data sets, and that of the observed one above them."""
+    """Draw densities of some replicated data sets, and over them the density of the observed one."""
     shown, observed = replicated.some(draws), replicated.observed.astype(float)
     inner = np.quantile(shown, [0.002, 0.998])
     low, high = min(observed.min(), inner[0]), max(observed.max(), inner[1])
@@ -310,11 +310,11 @@ def _intervals(replicated: Replicated) -> tuple[Float[np.ndarray, " e"], list[st
 
 
 def _counts(drawn: Num[np.ndarray, "S n"], edges: Float[np.ndarray, " e"]) -> Float[np.ndarray, "S k"]:
-    """Rows in each interval, by data sets."""
+    """Number of rows in each interval, for each data set."""
     return np.stack([np.histogram(one, len(edges) - 1, (edges[0], edges[-1]))[0] for one in drawn]).astype(float)
 
 
 def _ticks(ax: Any, names: list[str], room: int) -> None:
-    """Names below bars, some of them where there are many; ``room`` is for numbers of two digits."""
+    """Write the names below the bars, not all if there are many; ``room`` names of up to three letters fit."""
     every = math.ceil(len(names) / (room if max(map(len, names)) < 4 or len(names) <= room // 2 else room // 2))
     ax.set_xticks(range(0, len(names), every), names[::every])

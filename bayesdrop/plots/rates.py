@@ -42,10 +42,10 @@ def rates_forest(
     Parameters
     ----------
     post : ArviZ object or xarray.Dataset, optional
-        What ``bd.sample`` returned: median, inner 50 % and outer ``probability`` interval are drawn, and the prior
+        Posterior from ``bd.sample``: median, inner 50 % and outer ``probability`` interval are drawn, and the prior
         unless it is hierarchical.
     fit : Fit, optional
-        What ``bd.fit`` returned: the learnt rate, its plug-in interval and the prior are drawn.
+        Result of ``bd.fit``: the learnt rate, its plug-in interval and the prior are drawn.
     top : int, optional
         Show this many of the largest and of the smallest rates; by default all up to 40, else 20 of each.
     probability : float, default=0.9
@@ -143,20 +143,20 @@ def rates_forest(
 
 
 def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
-    """Scatter the dropout rate of each feature over its weight.
+    """Scatter the dropout rate of each feature against its weight.
 
-    A feature with a large weight and a small rate is one that the model relies on; small weights with large rates are
-    features whose sign the rows contradict. With more than two classes the norm of the weights over the classes is
+    The model relies on a feature with a large weight and a small rate. A small weight with a large rate belongs to a
+    feature whose sign the rows contradict. With more than two classes, the norm of the weights over the classes is
     shown.
 
     Parameters
     ----------
     fit : Fit
-        What ``bd.fit`` returned.
+        Result of ``bd.fit``.
     ax : matplotlib axes, optional
         Where to draw.
     labels : int, default=8
-        Name this many features, the largest weights first, where the names do not overlap.
+        Number of features to name, the largest weights first; a name that would overlap another is left out.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Observed responses and those that a posterior simulates for the same rows, as plots of checks read them."""
+"""Observed and replicated responses of a posterior, for the plots of predictive checks."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ..posterior.draws.draws import read_group
 
 __all__ = ["Replicated", "ends", "read_replicated", "rows_by"]
 
-_MOST_GROUPS = 12  # panels, or bars beside each other
+_MOST_GROUPS = 12  # maximum number of panels, or of bars in one panel
 
 
 @dataclass(frozen=True)
 class Replicated:
-    """Responses of the rows that were sampled.
+    """Observed and replicated responses of the fitted rows.
 
     Attributes
     ----------
     observed : array (n,)
-        Numbers, counts, or numbers of classes.
+        Numbers, counts, or indices of classes.
     drawn : array (S, n)
-        Replicated responses, a data set in each row.
+        Replicated responses, one data set per row.
     name : str
         Name of the response.
     labels : list of str or None
-        Labels of the classes; None of numbers and counts.
+        Labels of the classes; None for numbers and counts.
     """
 
     observed: Num[np.ndarray, " n"]
@@ -97,12 +97,12 @@ def read_replicated(post: Any) -> Replicated:
 
 
 def rows_by(by: Any, n: int) -> tuple[str, list[str], Int[np.ndarray, " n"]]:
-    """Name of a column, its values as texts, and the place of the value of each row.
+    """Name of a column, its different values as texts, and the index of each row's value.
 
     Raises
     ------
     ValueError
-        If it has another number of rows, missing values, or more than twelve values.
+        If the column has another number of rows, missing values, or more than twelve different values.
 
     Examples
     --------

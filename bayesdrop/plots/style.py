@@ -1,6 +1,6 @@
 """Style of all plots: colours for the colour-blind (Okabe & Ito 2008), series, axes and legends.
 
-What pictures are drawn from: a fit, or the draws of one variable of a posterior.
+Also read the fit, or the draws of one variable of a posterior, that a plot shows.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
 
 BLUE, VERMILLION, _GREEN, _ORANGE, _YELLOW = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#F0E442"
 GREY, LIGHT_GREY = "#888888", "#DDDDDD"
-"""Of lines that others are compared with, and of areas behind everything."""
+"""Colours of reference lines and of areas behind everything."""
 CHAIN_COLORS = (BLUE, _ORANGE, _GREEN, "#CC79A7", "#56B4E9", VERMILLION, "#000000", _YELLOW)
 # The yellow of the palette is too faint for a line on paper.
 _SERIES_COLORS = tuple(color for color in CHAIN_COLORS if color != _YELLOW)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _LINES = ("-", "--", "-.", ":")
 MOST_SERIES = len(_MARKERS)
-"""Series that can be distinguished without colours."""
+"""Maximum number of series that can be distinguished without colours."""
 RATE_LABEL = "Dropout rate (probability of being dropped)"
 WEIGHT_LABEL = "Weight (change of the score per unit of the feature)"
 
@@ -72,7 +72,7 @@ def new_figure(figure: Any, width: float, height: float) -> Any:
 
 
 def series_style(j: int) -> dict[str, Any]:
-    """Colour, marker and line of the j-th series; the first two are its own up to :data:`MOST_SERIES`."""
+    """Colour, marker and line of the j-th series; colour and marker are unique among :data:`MOST_SERIES` series."""
     k = j % MOST_SERIES
     return {
         "color": _SERIES_COLORS[k], "marker": _MARKERS[k], "linestyle": _LINES[k % len(_LINES)], "linewidth": 1.4,
@@ -93,9 +93,9 @@ def score_name(scoring: Any) -> str:
 
 
 def literal(text: Any) -> str:
-    r"""Text from data as matplotlib draws it letter by letter: no formula between dollar signs, no half letters.
+    r"""Text from data, escaped for matplotlib: no formula between dollar signs, no unprintable letters.
 
-    A label that begins with an underscore would be left out of a legend, so that it gets a space of no width before it.
+    Matplotlib leaves a label that begins with an underscore out of a legend, so a zero-width space is put before it.
 
     Examples
     --------
@@ -108,12 +108,12 @@ def literal(text: Any) -> str:
 
 
 def shortened(name: str, limit: int = 32) -> str:
-    """Text from data, cut to ``limit`` letters, as :func:`literal` draws it."""
+    """Text from data, cut to ``limit`` letters and escaped by :func:`literal`."""
     return literal(name if len(name) <= limit else f"{name[: limit - 1]}…")
 
 
 def label_points(ax: Any, x: Any, y: Any, names: Sequence[str], chosen: Any) -> None:
-    """Name points, each outwards of it, but for a name that would cover an earlier one."""
+    """Write names of points on their outer side, except names that would cover an earlier one."""
     ax.figure.canvas.draw()
     boxes: list[Any] = []
     for d in chosen:
@@ -130,7 +130,7 @@ def label_points(ax: Any, x: Any, y: Any, names: Sequence[str], chosen: Any) -> 
 
 
 def legend_above(ax: Any, columns: int, fontsize: int = 8) -> None:
-    """Legend above the axes, where it covers nothing."""
+    """Draw the legend above the axes, where it covers nothing."""
     ax.legend(
         loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False, fontsize=fontsize, borderaxespad=0.3
     )
@@ -144,19 +144,19 @@ def finished(ax: Any, columns: int, fontsize: int = 8) -> Any:
 
 
 def light_grid(ax: Any) -> None:
-    """Faint lines behind everything, in both directions, and none above and to the right."""
+    """Draw a faint grid behind the data, and no frame above and to the right."""
     ax.grid(color="#E5E5E5", linewidth=0.5)
     ax.set_axisbelow(True)
     plain_frame(ax)
 
 
 def plain_frame(ax: Any) -> None:
-    """Leave out the lines above and to the right."""
+    """Leave out the frame above and to the right."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def name_rows(ax: Any, places: Any, names: Sequence[str]) -> None:
-    """Names of the rows of a forest plot, at their places, and faint vertical lines."""
+    """Write the names of the rows of a forest plot at their places, and draw faint vertical lines."""
     ax.set_yticks(places, names, fontsize=8)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", color="#CCCCCC", linewidth=0.5, zorder=0)
@@ -165,7 +165,7 @@ def name_rows(ax: Any, places: Any, names: Sequence[str]) -> None:
 
 
 def check_fit(fit: Any, none: bool = False) -> None:
-    """Raise an error unless ``fit`` is what ``bd.fit`` returned."""
+    """Raise TypeError unless ``fit`` is a :class:`bayesdrop.Fit`."""
     from ..fitting.results.result import Fit
 
     check_instance(fit, "fit", Fit, "what bd.fit returned", none=none, text=True)
@@ -174,7 +174,7 @@ def check_fit(fit: Any, none: bool = False) -> None:
 def draws_of_variable(post: Any, var: str) -> tuple[Float[np.ndarray, "C S k"], list[str], str]:
     """Draws (chain, draw, k), the k names and their dim, from an ArviZ object or a posterior dataset.
 
-    A variable that has a value for each of several classes is laid out class after class.
+    A variable with a dim of classes is flattened, class after class.
     """
     import xarray as xr
 

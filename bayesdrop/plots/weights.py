@@ -39,9 +39,9 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
     Parameters
     ----------
     table : pandas.DataFrame
-        What :func:`bayesdrop.weights_table` or :func:`bayesdrop.marginal_effects` returned.
+        Result of :func:`bayesdrop.weights_table` or :func:`bayesdrop.marginal_effects`.
     top : int, optional
-        Show this many of the largest in size; by default at most 40.
+        Maximum number of rows shown, the largest in size; 40 by default.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -103,21 +103,21 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
     return ax
 
 
-# Rows above which points are drawn as an image.
+# Number of rows above which points are drawn as an image.
 _MANY_ROWS = 5000
 
 
 def row_weights(fit: Fit, *, ax: Any = None) -> Any:
     """Plot the influence of each row on a fit: its ``ω`` against the margin ``y m`` or the residual ``y − m``.
 
-    For the M-step a row is a normal observation of precision ``ω``. Under a piecewise-linear loss support vectors are
-    marked: rows whose score is beyond the corner of the loss or within two standard deviations of the noise of it. The
-    peak at the corner is infinite without noise, and lower with it.
+    In the M-step a row counts as a normal observation of precision ``ω``. For a piecewise-linear loss, support vectors
+    are marked: rows whose score is beyond a kink of the loss or less than two standard deviations of the noise from it.
+    Without noise ``ω`` is infinite at the kink; noise lowers the peak.
 
     Parameters
     ----------
     fit : Fit
-        What ``bd.fit`` returned, by any minimiser.
+        Result of ``bd.fit``, from any minimiser.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -173,14 +173,14 @@ def row_weights(fit: Fit, *, ax: Any = None) -> Any:
 
 
 def effects(table: Any, *, ax: Any = None) -> Any:
-    """Draw predictions over a variable, with their intervals if there are any, one line for each value of the others.
+    """Draw predictions against a variable, with their intervals if any, one line for each combination of the others.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        What :func:`bayesdrop.predictions_grid` returned. Its first variable is the axis; each combination of the other
-        variables, and each class, has its own line. The table knows the name of the event that it predicts, such as
-        ``P(ill = yes)``, which is that of the other axis.
+        Result of :func:`bayesdrop.predictions_grid`. Its first variable is the horizontal axis; each combination of the
+        other variables, and each class, has its own line. The vertical axis has the name of the prediction that the
+        table stores, such as ``P(ill = yes)``.
     ax : matplotlib axes, optional
         Where to draw.
 

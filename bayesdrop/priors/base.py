@@ -4,7 +4,7 @@ Every prior is ``w_d | P_d ~ N(μ_d, 1/P_d)``, and only normal priors have means
 of a ``gaussian`` prior are numbers. For other priors they are random, and a sampler alternates between the weights
 given ``P`` and ``P`` given the weights (Andrews & Mallows 1974). A point fit needs numbers or a penalty ``Σ λ|w|``.
 
-Normal weights may have scales that are learnt, one for all features or one per group of them, with known units ``u_d``:
+Normal weights may have learnt scales, one for all features or one per group of them, with known units ``u_d``:
 
     w_d ~ N(μ_d, (σ_j u_d)²)  for every feature d of group j,      σ_j ~ HalfNormal or HalfCauchy
 
@@ -48,7 +48,7 @@ class LearntScale:
     names : list of str
         Names of the groups; empty if all features share one scale.
     unit : array (p,)
-        ``u``.
+        Known units ``u``.
     law : :class:`~bayesdrop.priors.scale_prior.ScaleLaw` of shape (g,)
         Prior of the scales.
     """
@@ -90,8 +90,8 @@ class LearntScale:
 class WeightPrior(Protocol):
     """Protocol of a prior of the weights.
 
-    The latent scales of all chains and the hyperparameters are a pytree of arrays with a leading axis of chains, so
-    that compiled functions depend on no number of the user's: the drawing methods are static.
+    The latent scales of all chains and the hyperparameters are a pytree of arrays with a leading axis of chains, and
+    the drawing methods are static, so compiled functions contain no number of the user's.
     """
 
     @property
@@ -100,7 +100,7 @@ class WeightPrior(Protocol):
 
     @property
     def has_mean(self) -> bool:
-        """True if ``E|w|`` is finite, without which a flat intercept may have no posterior."""
+        """True if ``E|w|`` is finite; otherwise a flat intercept may make the posterior improper."""
 
     @property
     def relative(self) -> bool:
@@ -119,13 +119,13 @@ class WeightPrior(Protocol):
         """Replace a prior in units of the standard deviation ``spread`` of the responses; return others unchanged."""
 
     def in_units(self, unit: float) -> Any:
-        """The prior of ``w/unit``, for a response divided by ``unit``; the prior must be absolute."""
+        """Prior of ``w/unit``, for a response divided by ``unit``; the prior must be absolute."""
 
     def check(self, n_features: int) -> None:
         """Raise ValueError unless the prior fits ``n_features`` weights."""
 
     def learnt_scale(self, n_features: int) -> LearntScale | None:
-        """Scales that weights share and that are learnt with them; None if there are none.
+        """Learnt scales that weights share; None if there are none.
 
         If there are any, the weights given the scales are normal, and samplers draw the scales as variables without
         ``sample_precision``.
@@ -138,16 +138,16 @@ class WeightPrior(Protocol):
         """Means of the weights, (p,); None if all are 0."""
 
     def absolute_penalty(self, n_features: int) -> np.ndarray | None:
-        """``λ`` (p,) if minus the log density is ``Σ λ|w|``, for point fits; None for other priors."""
+        """``λ`` (p,) if the negative log density is ``Σ λ|w|``, for point fits; None for other priors."""
 
     def first_precision(self, n_features: int) -> np.ndarray:
-        """Finite precisions of typical size to start from, (p,)."""
+        """Finite starting precisions of typical size, (p,)."""
 
     def constants(self, n_features: int) -> dict[str, Any]:
         """Constants of the prior that a posterior stores: dims and values by name."""
 
     def init(self, key: Any, chains: int, p: int, dtype: Any) -> Any:
-        """Latent scales to start from."""
+        """Starting latent scales."""
 
     @staticmethod
     def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
@@ -155,7 +155,7 @@ class WeightPrior(Protocol):
 
     @staticmethod
     def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
-        """Variables of a draw that a posterior stores, by name; each (C,)."""
+        """Variables of a draw that a posterior stores, (C,) each, by name."""
 
     @staticmethod
     def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
@@ -212,7 +212,7 @@ def selecting(prior: Any) -> Any:
 
 
 def check_per_feature(value: Any, name: str, expected: str = "", **bounds: Any) -> None:
-    """Raise ValueError unless ``value`` is a number within bounds, or an array (p,) of them; see `check_numbers`."""
+    """Raise ValueError unless ``value`` is a number within bounds, or an array (p,) of such; see `check_numbers`."""
     if check_numbers(value, name, expected, **bounds).ndim > 1:
         raise ValueError(f"{name}: expected one number or one per feature, got {shown(value)}.")
 

@@ -2,7 +2,7 @@
 
 ``Beta(A, B)`` has mode ``μ = (A − 1)/(A + B − 2)`` and strength ``m = A + B − 2``, the number of pseudo-observations
 of Zhuo, Zhu & Zhang (2015, eq. 17). With a relative strength ``λ`` the strength is ``m = λ n`` for a feature that
-occurs ``n`` times, so that the learnt rate is ``(η̂ + λ μ)/(1 + λ)`` for any frequency.
+occurs ``n`` times, so the learnt rate is ``(η̂ + λ μ)/(1 + λ)`` for any frequency.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class Beta:
         return cls(1.0, 1.0, up, down)
 
     def scaled(self, strength: float) -> Beta:
-        """The prior whose learnt rates are ``strength`` times those of a flat one, for a strength in (0, 1].
+        """Prior that multiplies the learnt rates by ``strength``, in (0, 1], if this prior is flat.
 
-        Each occurrence counts with ``1/strength − 1`` more that were kept, a relative strength with mode 0.
+        It adds ``1/strength − 1`` kept entries to each occurrence, a relative strength with mode 0.
 
         Examples
         --------
@@ -106,7 +106,7 @@ class Beta:
         return bool(np.any(self.a_per_count) or np.any(self.b_per_count))
 
     def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
-        """Beta distributions of rates, given the weighted ``occurrences`` (k, ...) of their features; of this shape."""
+        """Beta distributions of rates, given the weighted ``occurrences`` (k, ...) of their features; same shape."""
         count = np.asarray(occurrences, dtype=float)
         a, b, more_a, more_b = (
             _spread_over_rates(value, count.shape) for value in (self.a, self.b, self.a_per_count, self.b_per_count)
@@ -116,7 +116,7 @@ class Beta:
 
     @property
     def mode(self) -> Any:
-        """Most likely rate, 1/2 for a flat prior."""
+        """Most likely rate, 1/2 for a flat prior; for a relative strength that of a single occurrence."""
         return (
             _plain(beta_mode(*self.law(np.ones(np.shape(self.a) or ()))))
             if self.relative
@@ -140,7 +140,7 @@ def _spread_over_rates(value: Any, shape: tuple[int, ...]) -> Float[np.ndarray, 
     Raises
     ------
     ValueError
-        If there is another number of rates.
+        If the setting has another number of rates.
     """
     array = np.asarray(value, dtype=float)
     if not array.ndim:

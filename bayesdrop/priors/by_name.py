@@ -1,4 +1,4 @@
-"""Resolve numbers of a prior by name, for a column or for all columns of a formula's term."""
+"""Resolve numbers of a prior that are given by name, of a column or of a term of the formula."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT = "default"
 
 
 def check_by_name(values: Mapping[Any, Any], what: str, check: Callable[[Any, str], Any]) -> None:
-    """Raise an error unless every key is a text and ``check`` accepts every value; ``what`` names the place.
+    """Raise an error unless every key is a text and ``check`` accepts every value; messages start with ``what``.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def of_columns(
     terms : sequence of p str, optional
         Term of the formula for each column.
     what : str
-        Subject of the message.
+        Start of error messages.
     otherwise : float, optional
         Value of columns without a key or default; None raises an error for them.
 
@@ -95,7 +95,7 @@ def of_columns(
 
 
 def variables_of(term: str) -> frozenset[str]:
-    """The parts of a term of a formula, between colons outside brackets and quotes.
+    """Parts of a term of a formula, between colons outside brackets and quotes.
 
     Examples
     --------

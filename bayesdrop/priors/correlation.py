@@ -65,7 +65,7 @@ def pairs_of(matrix: Float[AnyArray, "*batch k k"]) -> Float[AnyArray, "*batch c
 
 
 def symmetric(pairs: Float[np.ndarray, "*batch c"], k: int) -> Float[np.ndarray, "*batch k k"]:
-    """Correlation matrices of these entries above the diagonal.
+    """Correlation matrices with these entries above the diagonal.
 
     Examples
     --------

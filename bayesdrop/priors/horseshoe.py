@@ -8,8 +8,8 @@ conditionals are inverse gamma (Makalic & Schmidt 2016, eqs 3-8, at unit noise v
     λ_d² | · ~ IG(1, 1/ν_d + w_d²/2τ²)             ν_d | · ~ IG(1, 1 + 1/λ_d²)
     τ²   | · ~ IG((p+1)/2, 1/ξ + Σ w_d²/2λ_d²)     ξ   | · ~ IG(1, 1/scale² + 1/τ²)
 
-These draws cost little compared with the weights and are repeated several times, so that the scales have little
-autocorrelation.
+These draws cost little compared with those of the weights and are repeated several times per sweep to reduce the
+autocorrelation of the scales.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HorseshoeScales(NamedTuple):
     shared, shared_mixing : array (C,)
         ``τ²`` and ``ξ``, both over ``scale²``.
     scale : array (C,)
-        Hyperparameter.
+        Median of ``τ``.
     """
 
     local: Float[AnyArray, "C p"]
@@ -51,7 +51,7 @@ class HorseshoeScales(NamedTuple):
 
 @dataclass(frozen=True)
 class Horseshoe(ScaleMixture):
-    """Horseshoe prior: most weights shrink to almost zero, and a few hardly at all.
+    """Horseshoe prior: most weights are shrunk to almost zero, and a few hardly at all.
 
     ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy distribution:
     weights that the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features
@@ -61,8 +61,9 @@ class Horseshoe(ScaleMixture):
     Parameters
     ----------
     scale : float, default=1.0
-        Median of the global scale, above 0. If about ``p₀`` of ``p`` weights should matter, ``p₀/(p − p₀)`` times the
-        size of the noise is a good guess (Piironen & Vehtari 2017).
+        Median of the global scale, above 0. If about ``p₀`` of ``p`` weights of standardised features should matter,
+        ``p₀/(p − p₀) · σ/√n`` for ``n`` rows and residual standard deviation ``σ`` is a good guess (Piironen & Vehtari
+        2017).
 
     See Also
     --------
@@ -95,7 +96,7 @@ class Horseshoe(ScaleMixture):
         """Accept any number of features."""
 
     def precision(self, n_features: int) -> np.ndarray:
-        """Raise ValueError: the precisions are not known, and the density of the weights has a pole."""
+        """Raise ValueError: the precisions are not known, and the density of the weights has a pole at 0."""
         raise ValueError(
             f"weight_prior: the density of {self!r} is infinite at 0, so that a point fit would have all weights zero "
             "whatever the data, and its scales are unknown, which bd.sample draws; take bd.Laplace(...) in a point fit "

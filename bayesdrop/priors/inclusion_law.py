@@ -1,12 +1,12 @@
 r"""Prior of the indicators of a spike-and-slab prior, with heredity: a unit may require its parents.
 
-    γ_d ~ Bernoulli(π_d) if the parents of d are in,     γ_d = 0 else
+    γ_d ~ Bernoulli(π_d) if the parents of d are in,     γ_d = 0 otherwise
 
 The parents of an interaction are the largest terms with a subset of its variables. Strong heredity requires all of
 them, weak heredity one (Chipman 1996). The probability of a set that heredity allows is the product, over the units
 that may be in, of ``π`` or ``1 − π``. These probabilities sum to 1 over the allowed sets, and ``π`` is the probability
 of a unit without parents. With ``π ~ Beta(a, b)``, ``k`` free units in and ``r`` that may be in, the set has the
-probability ``B(a + k, b + r − k)/B(a, b)``. Each class has its indicators, and a learnt ``π`` is that of all classes.
+probability ``B(a + k, b + r − k)/B(a, b)``. Each class has its indicators; all classes share a learnt ``π``.
 
 Shapes: ``S`` draws, ``m`` units, which are single features or groups of them.
 """
@@ -108,7 +108,7 @@ class InclusionLaw(NamedTuple):
         )
 
     def log_odds(self, included: Bool[np.ndarray, " m"], of: Int[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-        """Prior log odds (k,) of some free units given all others, with a learnt probability integrated out.
+        """Prior log odds (k,) of the free units ``of`` given all others, with a learnt probability integrated out.
 
         They are infinite if an included child requires the unit, and minus infinity if its parents are not included.
         """

@@ -1,8 +1,8 @@
-"""Normal prior of the intercept at the means of the columns, which is the score of a row of means.
+"""Normal prior of the intercept at the means of the columns, that is, of the score of a row of means.
 
     b + wᵀx̄ ~ N(m, s²),      x̄ the means of the columns by the weights of the rows
 
-so that the prior does not depend on the origin of a column, as in brms and rstanarm.
+so the prior does not depend on the origin of a column, as in brms and rstanarm.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CentredIntercept:
 
 
 def check_intercept_prior(prior: Any) -> None:
-    """Raise an error unless this is None, ``bd.Normal`` of one known scale and mean, or such a prior at known means.
+    """Raise an error unless this is None, ``bd.Normal`` with one known scale and mean, or a CentredIntercept.
 
     Examples
     --------

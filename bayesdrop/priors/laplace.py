@@ -4,7 +4,7 @@ r"""Laplace (double exponential) prior of the weights, the Bayesian lasso.
 
 (Andrews & Mallows 1974; Park & Casella 2008, eq. 4, at a fixed scale ``b = 1/λ`` and unit noise variance). Given the
 weight, ``1/τ²`` is inverse Gaussian with mean ``1/(b|w|)`` and shape ``1/b²`` (Park & Casella 2008, section 2); that is
-``τ² = b² r`` with ``r ~ GIG(½, 1, (w/b)²)``, which is drawn because it is regular at ``w = 0``.
+``τ² = b² r`` with ``r ~ GIG(½, 1, (w/b)²)``; the code draws ``r``, which is regular at ``w = 0``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Laplace(ScaleMixture):
     Parameters
     ----------
     scale : float or array of shape (p,), default=1.0
-        Mean of ``|w|``, above 0; one per feature if an array. The standard deviation is ``√2`` times it.
+        Mean of ``|w|``, above 0; one per feature if an array. The standard deviation is ``√2`` times the scale.
 
     See Also
     --------
@@ -77,7 +77,7 @@ class Laplace(ScaleMixture):
         return {"weight_scale": ("feature", spread_scale(self.scale, n_features, "Laplace"))}
 
     def init(self, key: Any, chains: int, p: int, dtype: Any) -> LaplaceScales:
-        """The known scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Known scales; see :class:`bayesdrop.priors.WeightPrior`."""
         import jax.numpy as jnp
 
         scale = jnp.asarray(spread_scale(self.scale, p, "Laplace"), dtype)
@@ -89,8 +89,8 @@ class Laplace(ScaleMixture):
     ) -> tuple[Float[AnyArray, "C p"], LaplaceScales]:
         """Draw ``1/τ²`` given the weights; see :class:`bayesdrop.priors.WeightPrior`.
 
-        ``τ/b`` is kept above one unit of round-off (1.2e-7 in single precision): the posterior is that of a prior
-        whose density is rounded off within that distance of 0.
+        ``τ/b`` is kept above one unit of round-off (1.2e-7 in single precision), which rounds off the peak of the
+        prior within that distance of 0.
         """
         import jax.numpy as jnp
 
@@ -108,11 +108,11 @@ class Laplace(ScaleMixture):
     def scales_of(
         normal: Float[AnyArray, "C p"], aux: LaplaceScales
     ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
-        """``τ = b √(−2 log Φ(−s))``, for ``τ²/2b²`` is exponential; see :class:`bayesdrop.priors.base.NonCentred`."""
+        """``τ = b √(−2 log Φ(−s))``, as ``τ²/2b²`` is exponential; see :class:`bayesdrop.priors.base.NonCentred`."""
         import jax.numpy as jnp
         from jax.scipy.special import log_ndtr, ndtr
 
-        # log Φ of a large number has few digits, log(1 − Φ) of a small one has all.
+        # log Φ(−s) near 0, for negative s, loses digits; log1p(−Φ(s)) keeps them.
         below = jnp.log1p(-ndtr(jnp.minimum(normal, 0)))
         return aux.scale * jnp.sqrt(-2 * jnp.where(normal < 0, below, log_ndtr(-jnp.maximum(normal, 0)))), {}
 

@@ -1,4 +1,4 @@
-"""Normal prior of the weights, ``w ~ N(mean, scale²)``, its scale known or learnt."""
+"""Normal prior of the weights, ``w ~ N(mean, scale²)``, with a known or learnt scale."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Normal(NormalLaw):
     Parameters
     ----------
     scale : float, array of shape (p,), mapping from name to float, HalfNormal or HalfCauchy, default=1.0
-        Standard deviation, above 0 and finite; one per feature if an array. In a mapping, by term of the formula, for
-        all columns of the term (levels, splines, interactions), or by name of a column, which counts before its term:
+        Standard deviation, above 0 and finite; one per feature if an array. The keys of a mapping are terms of the
+        formula, for all columns of the term (levels, splines, interactions), or names of columns, which override terms:
         ``{"rx": 1.0, "age": 0.5, "default": 2.5}``. Without ``"default"`` every column needs one. With noise ``1e4`` is
-        as good as no penalty; with neither, a weight may have no estimate. With ``bd.HalfNormal(...)`` or
-        ``bd.HalfCauchy(...)`` ``bd.sample`` learns it and stores it as ``weight_scale``. A point fit cannot learn it,
-        as the joint density of weights and scale is unbounded as the scale goes to 0.
+        as good as no penalty; with neither, a weight may have no finite estimate. With ``bd.HalfNormal(...)`` or
+        ``bd.HalfCauchy(...)`` ``bd.sample`` learns the scale and stores it as ``weight_scale``. A point fit cannot
+        learn it, because the joint density of weights and scale is unbounded as the scale goes to 0.
     relative : bool, default=False
-        Give ``scale`` in units of ``1/sd`` of each column: a weight's standard deviation is ``scale / sd``, so that the
+        Give ``scale`` in units of ``1/sd`` of each column: a weight's standard deviation is ``scale / sd``, so the
         prior is for a change by one standard deviation of the feature, whatever its unit. With noise about the mean,
         ``bd.Dropout(centre="mean")``, the fit equals that to standardised columns. The ``sd`` is about the mean of the
         column, by the row weights, also for sparse columns; constant columns have ``sd = 1``. Posteriors store the
@@ -46,8 +46,8 @@ class Normal(NormalLaw):
         Mean of the weights, finite; by name as for ``scale``, and 0 for columns that it does not name. If ``relative``,
         in units of ``1/sd`` too. Not for ``bd.Softmax()``, whose weights sum to zero over the classes.
     of_response : bool, default=False
-        Give ``scale`` in units of the standard deviation of the response where ``bd.sample`` learns the scale of the
-        likelihood (numbers); it changes nothing elsewhere. It is True in the default prior of ``bd.Model``.
+        Give ``scale`` in units of the standard deviation of the response if ``bd.sample`` learns the scale of the
+        likelihood (numeric responses); otherwise it changes nothing. It is True in the default prior of ``bd.Model``.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class Normal(NormalLaw):
     @property
     def gaussian(self) -> bool:
         """True if the scale is known; see :class:`bayesdrop.priors.WeightPrior`."""
-        # Numbers first: to look for the methods of a protocol takes longer than all other checks of a prior.
+        # Test for numbers first: a check of a protocol takes longer than all other checks of a prior.
         return isinstance(self.scale, type | Real | np.ndarray) or not isinstance(self.scale, ScalePrior)
 
     @property
@@ -127,7 +127,7 @@ class Normal(NormalLaw):
         return self.gaussian or bool(self.scale.has_mean)
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Normal:
-        """Replace scales and means by name by one for each column; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Replace scales and means given by name by one for each column; see :class:`bayesdrop.priors.WeightPrior`."""
         if not (isinstance(self.scale, Mapping) or isinstance(self.mean, Mapping)):
             return self
         scale, mean = self.scale, self.mean
@@ -243,7 +243,7 @@ class Normal(NormalLaw):
         return -0.5 * (weight * weight * precision.reshape((1,) * (weight.ndim - 1) + precision.shape)).sum(axis=-1)
 
     def _refuse_names(self) -> None:
-        """Raise ValueError if numbers are by names of columns that are not known here."""
+        """Raise ValueError if numbers are given by names of columns, which are not known here."""
         for what, value in (("scale", self.scale), ("mean", self.mean)):
             if isinstance(value, Mapping):
                 raise ValueError(
@@ -262,7 +262,7 @@ class Normal(NormalLaw):
 
 
 def with_scale(prior: WeightPrior, scale: Float[np.ndarray, " p"]) -> Normal:
-    """The prior of the same means, and of these known scales (p,).
+    """Normal prior with the means of ``prior`` and these known scales (p,).
 
     Examples
     --------

@@ -34,7 +34,7 @@ MOST_EFFECTS = 4
 class RandomEffects(NormalLaw):
     """Prior of the weights of features, and a normal prior of the effects of random terms, whose columns come last.
 
-    ``bd.fit`` and ``bd.sample`` make it of a formula.
+    ``bd.fit`` and ``bd.sample`` make it from a formula.
 
     Parameters
     ----------
@@ -43,21 +43,21 @@ class RandomEffects(NormalLaw):
         ``bd.Horseshoe``, is sampled by ``bd.HMC()`` and ``bd.NUTS()``, with features without noise and one score per
         row; priors of your own follow :class:`bayesdrop.priors.base.NonCentred`.
     terms : sequence of str
-        The terms: ``1|site``, ``x|site``.
+        Terms, such as ``1|site`` and ``x|site``.
     levels : sequence of sequences of str
-        Levels of each.
+        Levels of each term.
     scale : sequence of HalfNormal, HalfCauchy or float
-        Standard deviation of the effects of each, learnt or known; what is learnt has a prior of one kind.
+        Standard deviation of the effects of each term, known or learnt; learnt ones have priors of one kind.
     correlated : sequence of sequences of str, default=()
         Terms whose effects of a level are correlated, two to four each, such as ``["1|site", "x|site"]``.
     eta : float, default=2.0
-        Exponent of the LKJ prior of their correlation matrices, above 0; 1 is flat, larger numbers prefer small
+        Parameter of the LKJ prior of their correlation matrices, above 0; 1 is flat, larger numbers favour small
         correlations.
 
     Raises
     ------
     ValueError
-        If the prior of the features is another one, scales have priors of two kinds, or correlated terms do not fit.
+        If ``features`` is another prior, scales have priors of two kinds, or correlated terms do not match.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class RandomEffects(NormalLaw):
 
     @property
     def non_centred(self) -> bool:
-        """True if only ``bd.HMC()`` and ``bd.NUTS()`` draw it: effects are correlated, or features have a mixture."""
+        """True if only ``bd.HMC()`` and ``bd.NUTS()`` can draw: effects are correlated, or features have a mixture."""
         return bool(self.correlated) or self.mixture is not None
 
     @property
@@ -150,7 +150,7 @@ class RandomEffects(NormalLaw):
 
     @property
     def relative(self) -> bool:
-        """True if that of the features is; effects are in units of the score."""
+        """True if the prior of the features is relative; effects are in units of the score."""
         return bool(self.features.relative)
 
     @property
@@ -177,7 +177,7 @@ class RandomEffects(NormalLaw):
         return pairs
 
     def correlations(self, pairs: Float[np.ndarray, "*draws c"]) -> list[Float[np.ndarray, "*draws k k"]]:
-        """Correlation matrix of each correlated term, of entries above their diagonals one after another."""
+        """Correlation matrix of each correlated term, from the concatenated entries above their diagonals."""
         sizes = [len(terms) for terms in self.correlated]
         ends = np.cumsum([k * (k - 1) // 2 for k in sizes])[:-1]
         return [symmetric(part, k) for part, k in zip(np.split(pairs, ends, axis=-1), sizes, strict=True)]
@@ -193,7 +193,7 @@ class RandomEffects(NormalLaw):
         return [] if self.normal.gaussian or self.mixture is not None else [self.normal.scale]
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> RandomEffects:
-        """Replace numbers by name of the features; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Replace numbers given by name of the features; see :class:`bayesdrop.priors.WeightPrior`."""
         p = len(names) - self.size
         return replace(self, features=self.features.of_columns(names[:p], None if terms is None else terms[:p]))
 
@@ -263,7 +263,7 @@ class RandomEffects(NormalLaw):
         return self.known_scales(n_features) ** -2.0 if known else super().first_precision(n_features)
 
     def known_scales(self, n_features: int) -> np.ndarray:
-        """Standard deviations (p,), none of which is learnt; typical scales under a mixture."""
+        """Standard deviations (p,) if none is learnt; typical scales under a mixture."""
         scales = [np.full(len(levels), float(s)) for levels, s in zip(self.levels, self.scale, strict=True)]
         return np.concatenate([self.normal.first_precision(n_features - self.size) ** -0.5, *scales])
 
@@ -273,8 +273,8 @@ class RandomEffects(NormalLaw):
         return None if location is None else np.append(location, np.zeros(self.size))
 
     def constants(self, n_features: int) -> dict[str, Any]:
-        """See :class:`bayesdrop.priors.WeightPrior`: those of the features, and what the scale of each term is."""
-        # As long as the dims are elsewhere; a posterior keeps the parts of the features.
+        """See :class:`bayesdrop.priors.WeightPrior`: those of the features, and each term's scale or its prior."""
+        # Pad to the full length of each dim; a posterior keeps only the part of the features.
         more = {"feature": self.size, ("weight_group",): len(self._learnt)}
         stored: dict[str, Any] = {
             name: (dims, np.append(value, np.zeros(more[dims], value.dtype)) if dims in more else value)

@@ -1,11 +1,11 @@
-r"""The Beta law of dropout rates, and the protocol of a prior that gives it.
+r"""Beta distributions of dropout rates, and the protocol of their priors.
 
-A rate ``η`` is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision. If ``d``
-entries are dropped and ``k`` kept, in weighted numbers, the likelihood is ``η^d (1 − η)^k``: ``Beta(a, b)`` becomes
-``Beta(a + d, b + k)``, and the density of the logit is ``η^a (1 − η)^b`` up to a constant.
+A rate ``η`` is stored as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision. If ``d``
+entries are dropped and ``m`` kept (weighted counts), the likelihood is ``η^d (1 − η)^m``: ``Beta(a, b)`` becomes
+``Beta(a + d, b + m)``, and the density of the logit is ``η^a (1 − η)^b`` up to a constant.
 
-A user writes a :class:`RatePrior`. Bound to the number of times that each rate applies it is a :class:`BetaLaw`, a
-named tuple of arrays, which compiled functions take as operands: other numbers compile nothing anew.
+Users write a :class:`RatePrior`. Given the number of times that each rate applies, it becomes a :class:`BetaLaw`, a
+named tuple of arrays, which compiled functions take as operands: new numbers need no new compilation.
 
 Shapes: ``k`` free rates; further axes are problems, chains or features. Importing a prior does not import JAX.
 """
@@ -31,12 +31,12 @@ class RatePrior(Protocol):
         """True if the strength of the prior depends on how often a rate applies."""
 
     def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
-        """Law of rates that apply ``occurrences`` (k, ...) times, weighted; of the same shape.
+        """Distributions of rates that apply ``occurrences`` (k, ...) times, weighted; same shape.
 
         Raises
         ------
         ValueError
-            If the prior is one of another number of rates.
+            If the prior has another number of rates.
         """
 
 
@@ -53,12 +53,12 @@ def log_rates(logit: Float[AnyArray, "*shape"]) -> tuple[Float[AnyArray, "*shape
     return -xp.logaddexp(-logit, zero), -xp.logaddexp(logit, zero)
 
 
-# Largest log ratio of two densities that a step is taken by, ratio at which they are equal, and most steps.
+# Bound of the log ratio of densities in a step, log ratio at which they count as equal, maximum number of steps.
 _STEEP, _EQUAL, _STEPS = 30.0, 1e-9, 60
 
 
 class BetaLaw(NamedTuple):
-    """``Beta(a, b)`` of each rate, independent across rates, as a prior and given counts.
+    """Distribution ``Beta(a, b)`` of each rate, independent across rates, as a prior or given counts.
 
     Attributes
     ----------
@@ -87,16 +87,16 @@ class BetaLaw(NamedTuple):
         return (self.a - 1) * log_rate + (self.b - 1) * log_rest
 
     def width(self) -> Float[AnyArray, "*law"]:
-        """Four to six standard deviations of the logit, for a slice sampler's first interval; NumPy or JAX.
+        """Width of 4.5 to 7 standard deviations of the logit, for a slice sampler's first interval; NumPy or JAX.
 
-        Its variance is ``ψ'(a) + ψ'(b)``, and ``ψ'(a) < (1 + a)/a²``. Data only make the density narrower; an interval
-        that is too wide costs a few more trials, as the logarithm of how much too wide it is.
+        The variance is ``ψ'(a) + ψ'(b)``, and ``ψ'(a) < (1 + a)/a²``. Data only make the density narrower; the number
+        of trials grows with the logarithm of the width.
         """
         xp = self.a.__array_namespace__()
         return 4.5 * (xp.sqrt(1 + self.a) / self.a + xp.sqrt(1 + self.b) / self.b)
 
     def given(self, dropped: Float[AnyArray, "*law"], occurrences: Float[AnyArray, "*law"]) -> BetaLaw:
-        """Law after ``dropped`` of the occurrences were dropped, ``Beta(a + dropped, b + occurrences − dropped)``."""
+        """Distribution given counts of drops, ``Beta(a + dropped, b + occurrences − dropped)``."""
         return BetaLaw(self.a + dropped, self.b + occurrences - dropped)
 
     def draw_logit(self, key: Any) -> Any:
@@ -107,7 +107,7 @@ class BetaLaw(NamedTuple):
         return jax.random.loggamma(key_drop, self.a) - jax.random.loggamma(key_keep, self.b)
 
     def quantile(self, probability: Any) -> Float[np.ndarray, "*law"]:
-        """Rate below which lies the probability."""
+        """Quantile of the rate at a probability."""
         from scipy.stats import beta
 
         return np.asarray(beta.ppf(probability, self.a, self.b))
@@ -121,7 +121,7 @@ class BetaLaw(NamedTuple):
         return np.asarray(self.a / (self.a + self.b))
 
     def interval(self, probability: float) -> tuple[Float[np.ndarray, "*law"], Float[np.ndarray, "*law"]]:
-        """Ends of the interval of highest density: :func:`highest_density`."""
+        """Ends of the highest-density interval: :func:`highest_density`."""
         return highest_density(self.a, self.b, probability)
 
     def expected_logs(self) -> tuple[Float[np.ndarray, "*law"], Float[np.ndarray, "*law"]]:
@@ -146,7 +146,7 @@ class BetaLaw(NamedTuple):
         return np.asarray(np.log(self.a) - np.log(self.b))
 
     def with_log_odds(self, log_odds: Float[np.ndarray, "*law"]) -> BetaLaw:
-        """The law of the same ``a + b`` whose mean has these log-odds."""
+        """Distribution with the same ``a + b`` whose mean has these log-odds."""
         from scipy.special import expit
 
         total, chance = self.a + self.b, np.clip(expit(log_odds), 1e-12, 1 - 1e-12)
@@ -157,12 +157,12 @@ class BetaLaw(NamedTuple):
         return generator.beta(self.a, self.b, (draws, *np.shape(self.a)))
 
     def map(self, function: Callable[[Any], Any]) -> BetaLaw:
-        """The law with a function applied to both arrays."""
+        """Apply a function to both arrays."""
         return BetaLaw(function(self.a), function(self.b))
 
 
 def beta_mode(a: Any, b: Any) -> Float[np.ndarray, "*law"]:
-    """Mode of ``Beta(a, b)``; 1/2 where it is flat or has two modes at the ends.
+    """Mode of ``Beta(a, b)``; with both shapes at most 1 it is 1/2 if they are equal, else the end nearer the mean.
 
     Examples
     --------
@@ -179,9 +179,9 @@ def beta_mode(a: Any, b: Any) -> Float[np.ndarray, "*law"]:
 def highest_density(a: Any, b: Any, probability: float) -> tuple[Float[np.ndarray, "*law"], Float[np.ndarray, "*law"]]:
     """Shortest interval of ``Beta(a, b)`` that holds ``probability`` and :func:`beta_mode`; shaped like ``a``.
 
-    With both shapes above 1 the densities at its two ends are equal. A density that only falls or only rises has it at
-    one end of [0, 1], and so has one with a pole at each end, where the larger shape is. A flat law and one that is
-    symmetric with two poles have the central interval.
+    With both shapes above 1 the densities at the two ends are equal. If the density only falls, only rises or has two
+    different poles, the interval starts at the end of [0, 1] that is the mode. Equal shapes of at most 1 have the
+    central interval.
 
     Examples
     --------
@@ -204,11 +204,11 @@ def highest_density(a: Any, b: Any, probability: float) -> tuple[Float[np.ndarra
 
 
 def _level(a: Float[np.ndarray, " m"], b: Float[np.ndarray, " m"], probability: float) -> Float[np.ndarray, " m"]:
-    """Probability below the interval whose ends have one density, by regula falsi with the Illinois rule."""
+    """Probability below the interval whose ends have equal density, by regula falsi with the Illinois rule."""
     from scipy.special import betaincinv, xlog1py, xlogy
 
     def excess(live: Int[np.ndarray, " r"], below: Float[np.ndarray, " r"]) -> Float[np.ndarray, " r"]:
-        """Log density at the lower end minus that at the upper one, within what a step can use; it rises."""
+        """Log density at the lower end minus that at the upper one, clipped; it increases with ``below``."""
         up, down = a[live], b[live]
         ends = betaincinv(up, down, below), betaincinv(up, down, np.minimum(below + probability, 1.0))
         lower, upper = (xlogy(up - 1, x) + xlog1py(down - 1, -x) for x in ends)
@@ -223,7 +223,7 @@ def _level(a: Float[np.ndarray, " m"], b: Float[np.ndarray, " m"], probability: 
         value = excess(live, best)
         solution[live] = best
         up = value > 0
-        # The end that stays counts half, so that it moves at the next step.
+        # Halve the value at the end that stays, so that it moves at the next step.
         at_low, at_high = np.where(up, 0.5 * at_low, value), np.where(up, value, 0.5 * at_high)
         low, high = np.where(up, low, best), np.where(up, best, high)
         more = np.abs(value) >= _EQUAL

@@ -1,24 +1,24 @@
-"""Priors of a standard deviation that is learnt: half-normal and half-Cauchy.
+"""Half-normal and half-Cauchy priors of learnt standard deviations; gamma and inverse gamma priors.
 
     HalfNormal(a):  p(σ) ∝ exp(−σ²/2a²)          HalfCauchy(a):  p(σ) ∝ 1/(1 + σ²/a²)          σ > 0
 
-(Gelman 2006, sections 3.2 and 5). A scale is held as its logarithm ``t = log σ``. Both densities of ``t`` are concave
-in the logarithm, and so is what ``m`` normal variables ``w ~ N(0, σ²)`` make of them,
+(Gelman 2006, sections 3.2 and 5). A scale is stored as its logarithm ``t = log σ``. Both densities of ``t`` are
+log-concave, and so are their posteriors given ``m`` normal variables ``w ~ N(0, σ²)``,
 
     log p(t | w) = log p(t) − m t − ½ e^{−2t} Σ w² + constant,
 
-so that one mode is all there is. Shapes: ``g`` scales, each with a prior of its own; further axes are chains.
+so there is a single mode. Shapes: ``g`` scales, each with a prior of its own; further axes are chains.
 
-Gamma prior of a number above 0, such as a strength in pseudo-observations.
+Gamma prior of a number above 0, such as a strength in pseudo-observations:
 
-p(s) = s^{a−1} exp(−s/b) / (Γ(a) b^a)
+    p(s) = s^{a−1} exp(−s/b) / (Γ(a) b^a)
 
-Inverse gamma prior of a noise variance.
+Inverse gamma prior of a noise variance:
 
     p(σ²) = b^a / Γ(a) · (σ²)^{−a−1} exp(−b/σ²)
 
-It is conjugate to the variance of normal noise: with ``n`` residuals the posterior has ``a + n/2`` and half their sum
-of squares more on ``b``.
+It is conjugate for the variance of normal noise: given ``n`` residuals ``e`` the posterior has the parameters
+``a + n/2`` and ``b + ½ Σ e²``.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ __all__ = [
 
 @runtime_checkable
 class ScaleLaw(Protocol):
-    """Law of ``g`` scales, independent of each other: a named tuple of arrays (g,), NumPy's or JAX's."""
+    """Distribution of ``g`` independent scales: a named tuple of arrays (g,), NumPy's or JAX's."""
 
     def log_density(self, log_scale: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:
-        """Log density of ``t = log σ`` up to a constant, elementwise, at an array that broadcasts with the law."""
+        """Log density of ``t = log σ`` up to a constant, elementwise, at an array that broadcasts with ``(g,)``."""
 
     def median(self) -> Float[AnyArray, "*shape"]:
         """Median of ``σ``."""
@@ -58,14 +58,14 @@ class ScaleLaw(Protocol):
 
 @runtime_checkable
 class ScalePrior(Protocol):
-    """Protocol of a prior of a learnt scale, as users write it."""
+    """Protocol of a prior of a learnt scale."""
 
     @property
     def has_mean(self) -> bool:
         """True if ``E σ`` is finite."""
 
     def law(self, groups: int) -> ScaleLaw:
-        """Law of so many scales, in double precision; raise ValueError if there are others."""
+        """Distribution of ``groups`` scales, in double precision; raise ValueError if the prior has another number."""
 
     def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
         """Independent draws of ``σ``."""
@@ -74,7 +74,7 @@ class ScalePrior(Protocol):
         """Constants of the prior that a posterior stores, by name."""
 
     def in_units(self, unit: float) -> Any:
-        """The prior of ``σ/unit``."""
+        """Prior of ``σ/unit``."""
 
 
 class HalfNormalLaw(NamedTuple):
@@ -109,7 +109,7 @@ class HalfCauchyLaw(NamedTuple):
 
 
 class InverseGammaLaw(NamedTuple):
-    """Root of an inverse gamma variance; see :class:`ScaleLaw`."""
+    """Square root of an inverse gamma variance; see :class:`ScaleLaw`."""
 
     shape: Float[AnyArray, "*law"]
     scale: Float[AnyArray, "*law"]
@@ -120,13 +120,13 @@ class InverseGammaLaw(NamedTuple):
         return -2 * self.shape * log_scale - self.scale * xp.exp(-2 * log_scale)
 
     def median(self) -> Float[AnyArray, "*law"]:
-        """A typical value, ``√(b/a)``, for the median has no closed form; samplers start there."""
+        """A typical value, ``√(b/a)``, because the median has no closed form; samplers start there."""
         return (self.scale / self.shape) ** 0.5
 
 
 @dataclass(frozen=True)
 class _HalfScale:
-    """A scale that is the absolute value of a variable about 0; a subclass names its law."""
+    """A scale that is the absolute value of a variable with centre 0; subclasses name its distribution."""
 
     scale: Any = 1.0
     law_type: ClassVar[Any]
@@ -159,7 +159,7 @@ class HalfNormal(_HalfScale):
     Parameters
     ----------
     scale : float or array (g,), default=1.0
-        Standard deviation of the normal variable whose absolute value it is, above 0; one per group if an array.
+        Standard deviation of the normal variable whose absolute value is the scale, above 0; one per group if an array.
 
     See Also
     --------
@@ -180,7 +180,7 @@ class HalfNormal(_HalfScale):
 class HalfCauchy(_HalfScale):
     """Half-Cauchy prior of a scale, with heavy tails.
 
-    It has no mean, so that the posterior is improper if features separate two classes and the prior of the intercept is
+    It has no mean, so the posterior is improper if features separate two classes and the prior of the intercept is
     flat; ``bd.sample`` then raises an error (:mod:`bayesdrop.sampling.propriety`); use ``bd.HalfNormal``.
 
     Parameters
@@ -272,13 +272,13 @@ class InverseGamma:
         return float(self.scale / (self.shape + 1))
 
     def law(self, groups: int) -> InverseGammaLaw:
-        """Law of the root of the variance; see :class:`ScalePrior`."""
+        """Distribution of the square root of the variance; see :class:`ScalePrior`."""
         return InverseGammaLaw(*(np.full(groups, float(part)) for part in (self.shape, self.scale)))
 
     def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
-        """Independent draws of the root of the variance."""
+        """Independent draws of the square root of the variance."""
         return np.sqrt(self.scale / generator.gamma(self.shape, size=(draws, groups)))
 
     def in_units(self, unit: float) -> InverseGamma:
-        """The prior of ``σ²/unit²``."""
+        """Prior of ``σ²/unit²``."""
         return InverseGamma(self.shape, self.scale / unit**2)

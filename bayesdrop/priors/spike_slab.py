@@ -3,7 +3,7 @@ r"""Spike-and-slab prior: each weight is exactly zero, or drawn from a normal sl
     γ_d ~ Bernoulli(π_d),     w_d = 0 if γ_d = 0,     w_d ~ N(0, (σ u_d)²) if γ_d = 1
 
 ``π`` is known, for all features or each of them, or one number for all features with a Beta prior; ``σ`` is known or
-learnt (Mitchell & Beauchamp 1988; George & McCulloch 1997). Features of a group have one indicator.
+learnt (Mitchell & Beauchamp 1988; George & McCulloch 1997). The features of a group share an indicator.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ __all__ = ["SpikeSlab"]
 class SpikeSlab(ScaleMixture):
     """Spike-and-slab prior: a feature is in the model or not, and the data say how probable its inclusion is.
 
-    ``bd.sample`` draws which features are in by ``bd.Gibbs()``; other samplers and point fits take none of it. The
+    ``bd.sample`` draws which features are in by ``bd.Gibbs()``; other samplers and point fits do not accept it. The
     model states the dropout rates: ``rates=bd.Fixed(0.0)`` for features without noise, ``bd.Fixed(0.3)``, or learnt
-    ones given inclusion, ``bd.PerFeature(bd.Beta(1, 3))``. A feature that is included and nearly always dropped is
-    nearly one that is excluded, so that the prior of the rates should be away from 1. Beside dropped entries features
-    have neither groups nor heredity, and the intercept has a flat prior.
+    ones given inclusion, ``bd.PerFeature(bd.Beta(1, 3))``. An included feature that is nearly always dropped is hardly
+    different from an excluded one, so the prior of the rates should have little mass near 1. With dropped entries there
+    are neither groups nor heredity, and the intercept has a flat prior.
 
-    Under ``bd.Softmax()``, for features without noise, each class has its indicators and weights, and one
-    inclusion probability or one slab scale, if it is learnt, is that of all classes. ``include``, ``groups`` and
-    ``heredity`` hold in each class. Probabilities depend on differences between the weights of classes, so that an
-    effect of one class may be that of the others with the opposite sign; whether any class has the feature,
-    ``inclusion_in_any_class`` of ``bd.weights_table``, does not depend on which. There are no random terms.
+    Under ``bd.Softmax()``, for features without noise, each class has its indicators and weights; all classes share a
+    learnt inclusion probability and a learnt slab scale. ``include``, ``groups`` and ``heredity`` hold in each class.
+    Probabilities depend on differences between the weights of classes, so an effect of one class may appear as one of
+    the others with the opposite sign; ``inclusion_in_any_class`` of ``bd.weights_table``, whether any class has the
+    feature, does not depend on which. There are no random terms.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ class SpikeSlab(ScaleMixture):
         Prior inclusion probability, in [0, 1]: known, for all features or for each (by name as for ``bd.Normal``), or
         learnt for all features together under a Beta prior.
     expected_size : float, optional
-        Prior mean of the number of features in the model, of classes in each, besides those of ``include``, instead of
-        ``inclusion``: the learnt probability has the prior ``Beta(1, (m − size)/size)`` of ``m`` features (Ley & Steel
-        2009).
+        Instead of ``inclusion``, prior mean of the number of features (or groups) in the model, besides those of
+        ``include``, per class: the learnt probability has the prior ``Beta(1, (m − size)/size)`` for ``m`` free
+        features or groups (Ley & Steel 2009).
     slab : Normal, default=Normal(1.0)
-        Prior of the weights that are in: normal with mean 0 and a known scale, or one learnt scale. By default in units
-        of the response's standard deviation where its scale is learnt.
+        Prior of the included weights: normal with mean 0 and a known scale, or one learnt scale. By default in units of
+        the response's standard deviation if its scale is learnt.
     include : sequence of str or int, default=()
         Features that are always in: names of columns or terms of the formula, or positions.
     groups : "terms", sequence of sequences of names or mapping from term to names, optional
@@ -62,15 +62,15 @@ class SpikeSlab(ScaleMixture):
         alone.
     heredity : "strong", "weak" or None, default=None
         Whether an interaction such as ``a:b`` may be in the model without its parents: if ``"strong"`` it needs all of
-        them, if ``"weak"`` one. They are the largest of the other terms whose variables are among its own: ``a`` and
-        ``b``, or of ``a:b:c`` its pairs. ``inclusion`` is the probability given that the parents are in, so that
+        them, if ``"weak"`` one. The parents are the largest other terms whose variables are among its own: ``a`` and
+        ``b``, or for ``a:b:c`` its pairs. ``inclusion`` is the probability given that the parents are in, so that
         ``expected_size`` is the mean size without heredity, and the mean with it is smaller. Needs the terms, by
         ``groups``.
 
     Raises
     ------
     ValueError
-        If a probability is outside [0, 1], a name is not there, groups overlap, the slab has a mean or groups, or
+        If a probability is outside [0, 1], a name is unknown, groups overlap, the slab has a mean or groups, or
         ``include`` has an interaction without its parents.
 
     See Also
@@ -158,11 +158,11 @@ class SpikeSlab(ScaleMixture):
 
     @property
     def relative(self) -> bool:  # type: ignore[override]  # as its slab is
-        """True if that of the slab is; see :class:`bayesdrop.priors.WeightPrior`."""
+        """True if the slab is relative; see :class:`bayesdrop.priors.WeightPrior`."""
         return bool(self.slab.relative)
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> SpikeSlab:
-        """The same prior with positions for names; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Replace names by positions; see :class:`bayesdrop.priors.WeightPrior`."""
         inclusion, groups = self.inclusion, self.groups
         if isinstance(inclusion, Mapping):
             inclusion = of_columns(inclusion, names, terms, "SpikeSlab inclusion", None)
@@ -199,7 +199,7 @@ class SpikeSlab(ScaleMixture):
         self.law(n_features)
 
     def law(self, n_features: int) -> InclusionLaw:
-        """Law of the indicators of ``n_features`` features."""
+        """Prior of the indicators of ``n_features`` features."""
         groups: Any = () if self.groups is None else self.groups
         keys, groups = (list(groups), list(groups.values())) if isinstance(groups, Mapping) else ([], groups)
         for what, places in (("include", self.include), ("groups", [d for one in groups for d in one])):
@@ -242,7 +242,7 @@ class SpikeSlab(ScaleMixture):
         return self._inherited(keys, InclusionLaw(unit, is_forced, None, a, b))
 
     def _inherited(self, terms: list[str], law: InclusionLaw) -> InclusionLaw:
-        """The law under heredity, the first units being these terms."""
+        """Add heredity to ``law``, whose first units are these terms."""
         if self.heredity is None:
             return law
         variables = [variables_of(term) for term in terms]
@@ -273,7 +273,7 @@ class SpikeSlab(ScaleMixture):
         return np.asarray(self.slab.first_precision(n_features))
 
     def constants(self, n_features: int) -> dict[str, Any]:
-        """Those of the slab and of the indicators; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Constants of the slab and of the indicators; see :class:`bayesdrop.priors.WeightPrior`."""
         law, stored = self.law(n_features), dict(self.slab.constants(n_features))
         if law.probability is not None:
             return stored | {"prior_inclusion": ("feature", law.probability[law.unit])}
@@ -311,7 +311,7 @@ class SpikeSlab(ScaleMixture):
     ) -> dict[str, np.ndarray]:
         """``included`` (..., p), ``model_size`` (...) and, if it is learnt, ``inclusion_prior`` (draws,).
 
-        ``size`` is (draws,), or (draws, K) of K classes, which share the inclusion probability.
+        ``size`` is (draws,), or (draws, K) for K classes, which share the inclusion probability.
         """
         law = self.law(n_features).of_classes(math.prod(size[1:]))
         units, learnt = law.sample(generator, size[0])
@@ -337,12 +337,12 @@ class SpikeSlab(ScaleMixture):
 
 
 def _check_probability(value: Any, name: str) -> Float[np.ndarray, ...]:
-    """Return probabilities, or raise an error that names the place."""
+    """Return probabilities, or raise an error that starts with ``name``."""
     return np.asarray(check_numbers(value, name, "probabilities in [0, 1]", least=0, most=1))
 
 
 def _names(names: Any, what: str) -> tuple[Any, ...]:
-    """Names or positions of columns, or an error that names the place."""
+    """Return names or positions of columns as a tuple, or raise an error that starts with ``what``."""
     found = tuple(names) if np.iterable(names) and not isinstance(names, str | bytes) else None
     if found is None or not all(isinstance(one, str | int | np.integer) for one in found):
         raise TypeError(f"{what}: expected names or positions in a list, got {shown(names)}.")

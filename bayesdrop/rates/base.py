@@ -60,7 +60,7 @@ class RateMap:
     index : int array (p,)
         Free rate of each feature; ``k``, one beyond the last, for a feature without noise.
     initial : array (p,)
-        Starting rates (for fixed rates, the rates).
+        Starting rates, or the fixed rates.
     names : list of str
         Names of the ``k`` free rates; empty if the rates are fixed.
     dim : str
@@ -68,7 +68,7 @@ class RateMap:
     prior : RatePrior
         Prior of each free rate.
     class_ratio : bool or None
-        Weigh the negative class by ``n₊/n₋`` in the rate update; None: in one-vs-rest only.
+        Whether the rate update weighs the negative class by ``n₊/n₋``; None: only in one-vs-rest problems.
     hierarchy : Hierarchy or None
         Groups of rates whose prior is unknown; ``prior`` then raises an error if its numbers are requested.
     """
@@ -88,12 +88,12 @@ class RateMap:
 
     @property
     def is_free(self) -> bool:
-        """True if there is anything to learn."""
+        """True if there are rates to learn."""
         return self.size > 0
 
     @property
     def noised(self) -> Bool[np.ndarray, " p"]:
-        """Features that the noise may drop."""
+        """Whether the noise may drop each feature."""
         return self.index < self.size if self.is_free else self.initial > 0
 
     def expand(self, theta: Num[np.ndarray, "k ..."]) -> Num[np.ndarray, "p ..."]:

@@ -1,4 +1,4 @@
-"""Rates that are given, not learnt, and columns without noise among others that have it."""
+"""Fixed rates, and rates of the leading columns if the last ones have no noise."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .base import RateMap, Rates, check_rate
 
 __all__ = ["LEADING", "Fixed", "LeadingRates"]
 
-# Of no rate at all, so that it does not matter which.
+# Placeholder: fixed rates have no prior.
 _PRIOR = Beta()
-# The dim of rates of single features where not every feature has one.
+# Dim of the rates of single features if not every feature has one.
 LEADING = "noised_feature"
 
 
@@ -26,8 +26,8 @@ class Fixed:
     Parameters
     ----------
     rate : float, array of shape (p,) or mapping, default=0.5
-        Probability that a feature is dropped, in [0, 1). A mapping has the rates of columns by their names; the rate of
-        other columns is 0.
+        Probability that a feature is dropped, in [0, 1). A mapping has rates by the names of columns; the rate of other
+        columns is 0.
 
     See Also
     --------
@@ -49,7 +49,7 @@ class Fixed:
 
     @property
     def values(self) -> Any:
-        """Rates without the names of their columns."""
+        """Rates without the names of columns."""
         return list(self.rate.values()) if isinstance(self.rate, Mapping) else self.rate
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
@@ -82,9 +82,9 @@ class LeadingRates:
     Parameters
     ----------
     structure : Rates
-        Rates of the columns before, fixed or learnt.
+        Rates of the leading columns, fixed or learnt.
     without : int
-        Number of columns without noise.
+        Number of last columns, which have no noise.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class LeadingRates:
 
     @property
     def prior(self) -> Any:
-        """Prior of the rates, where they are learnt."""
+        """Prior of the rates; None if they are fixed."""
         return getattr(self.structure, "prior", None)
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:

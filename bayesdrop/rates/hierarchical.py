@@ -2,9 +2,10 @@ r"""One rate per feature, pooled towards the mean of its group.
 
     η_d | μ_j, s_j ~ Beta(μ_j s_j, (1 − μ_j) s_j),      μ_j ~ Beta,      s_j ~ Gamma
 
-for every feature ``d`` of group ``j``. The strength ``s_j`` counts pseudo-observations: in the posterior given the
-masks, a feature that occurs ``n_d`` times weighs its own share of drops by ``n_d`` and the group's mean by ``s_j``. As
-``s_j → ∞`` the group shares one rate (:class:`PerGroup`), at ``μ = ½, s = 2`` the rates are independent and flat.
+for every feature ``d`` of group ``j``. The strength ``s_j`` counts pseudo-observations: given the masks, the
+posterior mean of the rate of a feature that occurs ``n_d`` times weighs its own share of drops by ``n_d`` and the
+group's mean by ``s_j``. As ``s_j → ∞`` the group shares one rate (:class:`PerGroup`); at ``μ = ½, s = 2`` the rates are
+independent and flat.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["Hierarchical"]
 
 
 class _Unknown:
-    """Stands where a prior with numbers is expected and has none, so that nothing goes on with wrong ones."""
+    """Placeholder for the unknown priors of the rates, which raises an error if its numbers are requested."""
 
     relative = False
 

@@ -1,8 +1,7 @@
-"""Rates that are learnt, each with a prior such as a Beta: one for all features, one each, or one per group; and by a
-strength that cross-validation chooses.
+"""Learnt rates with a prior: one for all features, per feature or per group; or scaled by a cross-validated strength.
 
-The update is that of Zhuo, Zhu & Zhang (2015, eqs 15, 17 and 22), but for a weight of zero, which counts half each way
-where (15) as printed gives the rate 0; see :mod:`bayesdrop.fitting.solvers.learning`.
+The update is that of Zhuo, Zhu & Zhang (2015, eqs 15, 17 and 22), except that a weight of zero counts half each way,
+while (15) as printed gives the rate 0; see :mod:`bayesdrop.fitting.solvers.learning`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ STRENGTHS = (1.0, 2 / 3, 1 / 3, 1 / 9, 0.0)
 
 
 class _Learnt:
-    """Rates with a prior, a start and a weight of the classes, which subclasses have as fields."""
+    """Base of learnt rates; subclasses have the prior, the start and the weight of the classes as fields."""
 
     prior: RatePrior
     start: float
@@ -62,7 +61,7 @@ class PerFeature(_Learnt):
         Rate to start from; the result does not depend on it.
     class_ratio : bool, optional
         Weigh the negative class by ``n₊/n₋`` in the rate update (Zhuo, Zhu & Zhang 2015, section 4.3). By default
-        in one-vs-rest problems only.
+        only in one-vs-rest problems.
 
     See Also
     --------
@@ -171,13 +170,13 @@ class Tuned:
     """Learnt rates, scaled by one strength that is chosen on held-out rows.
 
     The rule that learns a rate counts how often the feature contradicts the sign of its weight (Zhuo, Zhu & Zhang 2015,
-    eq. 15). In many dense tables that is too much noise, since every weak feature contradicts its weight nearly half of
-    the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength ``λ`` of a
+    eq. 15). In many dense tables this is too much noise, because a weak feature contradicts its weight nearly half of
+    the time. The rates are ``s`` times those of the rule, where ``s = 1/(1 + λ)`` for the relative strength ``λ`` of a
     prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within a quarter of a
-    standard error, in pairs, of the smallest. For a hinge the error of these rows takes the place of their log loss;
+    standard error of the smallest, by paired differences. For a hinge the error of these rows replaces their log loss;
     see :class:`DropoutSVC`.
 
-    For point fits: of the classifiers, whose default it is, and of ``bd.fit``, but not for ``bd.sample``.
+    For point fits by the classifiers, whose default it is, and by ``bd.fit``, but not for ``bd.sample``.
 
     Parameters
     ----------
@@ -187,15 +186,15 @@ class Tuned:
         Candidates: 1 is the published rule, 0 no noise.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
-        (seed 0) and stratified by class, as tables are often sorted. For rows that belong together give
+        (seed 0) and stratified by class, because tables are often sorted. For rows that belong together pass
         ``fit(..., groups=)``, so that whole groups are held out, or a splitter or pairs, which are used unchanged.
-        ``"loo"``: each row is left out by itself, approximately and from one fit
-        (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
-        without. By default ``"loo"`` for tables that are not large, of four rows to a column at least, and losses with
-        second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise. Whole weights of rows
+        ``"loo"``: each row is left out alone, approximately and from one fit
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`), except the most influential rows, which are left out of a
+        fit of their own. By default ``"loo"`` for tables that are not large, with at least four rows per column, and
+        losses with second derivatives, else 5; fits of folds use fewer rows, which favours noise. Integer row weights
         count copies, of which ``"loo"`` leaves out one.
     one_standard_error : bool, default=False
-        Take the strongest noise whose loss is within a standard error of the best, instead of a quarter of one.
+        Use the strongest noise whose loss is within one standard error of the best, instead of a quarter of one.
 
     See Also
     --------
@@ -242,7 +241,7 @@ class Tuned:
         return [(self.structure, float(s)) for s in np.unique(np.asarray(self.strengths, dtype=float))[::-1]]
 
     def bind(self, feature_names: Sequence[str]) -> NoReturn:
-        """Refuse: there are no rates before the choice is made."""
+        """Raise ValueError: there are no rates before the choice is made."""
         raise ValueError(
             "rates: bd.Tuned chooses the strength of the noise by cross-validation of point fits; bd.fit and the "
             "estimators' fit take it. Here give the structure, as bd.PerFeature(), whose posterior weighs all "
@@ -252,7 +251,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class ExpectedDeletion(Tuned):
-    """Fixed rates, the only candidate, at which rows to come will lose entries; held-out rows are scored as such rows.
+    """Fixed rates at which new rows will lose entries, as the only candidate; held-out rows are scored as such rows.
 
     Parameters
     ----------

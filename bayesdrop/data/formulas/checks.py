@@ -1,4 +1,4 @@
-"""Check for what formulaic accepts or does not know, for :mod:`.formula`: levels, names, terms, labels, entries.
+"""Check levels, names, terms, labels and entries where formulaic raises no error, for :mod:`.formula`.
 
 Also take ``offset(...)``, a known part of the score without a weight, out of a formula.
 """
@@ -32,12 +32,12 @@ __all__ = [
     "without_offsets",
 ]
 
-# Expressions of the whole values of columns: levels, and operators on bits.
+# Expressions that need a column's values unchanged: levels, and operators on bits.
 _OF_WHOLE = re.compile(r"^(C|hashed)\(|[&|~]|<<|>>|bitwise")
 
 
 def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> None:
-    """Raise ValueError on values that are not levels, contrasts without effect and repeated names."""
+    """Raise ValueError on values that cannot be levels, contrasts without effect and repeated names."""
     from formulaic.transforms.contrasts import TreatmentContrasts
 
     refuse_kinds([factor.expr for factor in spec.factor_contrasts if factor.expr in frame], frame)
@@ -96,8 +96,7 @@ def with_plain_levels(frame: Any, right: Any) -> Any:
 def with_doubles(frame: Any, left: Any, right: Any, others: Iterable[str], context: Mapping[str, Any]) -> Any:
     """Convert integers to doubles in columns that expressions compute with, because their powers would overflow.
 
-    Columns that are used as levels, labels or bits do not change. ``others`` are the expressions of
-    offsets and slopes.
+    Columns that are used as levels, labels or bits do not change. ``others`` are the expressions of offsets and slopes.
     """
     texts = [(words(text), text) for text in others]
     texts += [(columns_of(factor, context), str(factor.expr)) for term in right for factor in term.factors]
@@ -110,7 +109,7 @@ def with_doubles(frame: Any, left: Any, right: Any, others: Iterable[str], conte
 def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = False) -> None:
     """Raise ValueError on infinite entries of features, and on NaN unless it is missing.
 
-    Unless the rows are ``new``, also on columns of compressed rows that are all NaN.
+    Unless the rows are ``new``, also on columns that are all NaN; ``X`` is then csr.
 
     Examples
     --------
@@ -156,7 +155,7 @@ def with_label(formula: Any) -> tuple[Any, str | float | None]:
 
 
 def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray, " n"]:
-    """Whether each response equals a label, as :mod:`..levels` compares values.
+    """Whether each response equals a label, by the rules of :mod:`..levels`.
 
     Examples
     --------
@@ -216,7 +215,7 @@ def without_offsets(formula: str) -> tuple[str, str | None]:
 
 
 def check_offset_values(matrix: Any, expression: str) -> Float[np.ndarray, " n"]:
-    """The one column of an encoded offset; raise ValueError unless it is one of finite numbers.
+    """The only column of an encoded offset; raise ValueError unless there is one, of finite numbers.
 
     Examples
     --------

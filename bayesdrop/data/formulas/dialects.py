@@ -31,7 +31,7 @@ _FUNCTIONS = {
     "pmin": "np.minimum",
     "pmax": "np.maximum",
 }
-# Advice for words without a counterpart, with the first argument as {0}.
+# Advice for functions without a counterpart, with the first argument as {0}.
 _REFUSED = {
     "ns": "write cr({0}, df=4), a natural cubic spline",
     "s": "write bs({0}, df=5), a spline with that many columns",
@@ -51,11 +51,11 @@ def in_python(formula: str, columns: Iterable[str], scope: Container[str] = ()) 
     Parameters
     ----------
     formula : str
-        The formula as it came.
+        The user's formula.
     columns : iterable of str
         Columns of the data; names with points, as in R, need no backticks.
     scope : container of str
-        Functions and values of the user, whose names do not change.
+        The user's functions and values, whose names do not change.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _refuse_repeats(side: Sequence[Token]) -> None:
 
 
 def _left_side(side: Sequence[Token], scope: Container[str]) -> list[Token]:
-    """Response, with two counts as ``successes + failures``; raise ValueError on any other left side."""
+    """Left side, with two counts as ``successes + failures``; raise ValueError if formulaic would drop a part of it."""
     items = operands(side)
     marks = [mark for mark, _ in items if mark]
     text, counts = text_of(side), list[list[Token]]()

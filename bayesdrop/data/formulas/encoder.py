@@ -1,4 +1,4 @@
-"""Encode new rows by a formula: its terms, with the levels, means and knots of the rows it was learnt from.
+"""Encode new rows by a formula, with the levels, means and knots of the rows of the fit.
 
 The encoder is stored as JSON text with fits and posteriors, without rows, and :mod:`.language.interpreter` computes it
 in any process. If a formula contains Python code, the code runs only in the session that made it.
@@ -45,7 +45,7 @@ class FormulaEncoder(Shown):
     terms : tuple of Term
         Levels, contrasts, knots and means of each term, in the language of :mod:`.language.nodes`.
     columns : dict
-        For each column that the formula uses its ``levels``, or ``low``, ``high``, ``mean`` and ``whole`` of numbers.
+        For each column of the formula ``levels`` and ``mode``, or ``low``, ``high``, ``mean`` and ``whole`` of numbers.
     missing : None or "nan"
         "nan": missing values are NaN among the features. None: they raise an error.
     unseen : "error", "population" or "draw"
@@ -54,9 +54,9 @@ class FormulaEncoder(Shown):
     is_sparse : bool
         Whether features are a sparse matrix rather than an array.
     dropna : bool
-        Whether rows with a missing value are left out, of the fit and of new tables.
+        Whether rows with a missing value are left out of the fit and of new tables.
     random_terms : sequence of RandomTerm
-        Terms such as ``(1 | site)``, whose columns are the last.
+        Terms such as ``(1 | site)``, whose columns come last.
     """
 
     formula: str
@@ -142,7 +142,7 @@ class FormulaEncoder(Shown):
         return Rows(frame, self.missing, self.unseen, None if self._session is None else self._session.run)
 
     def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
-        """The rows of a table that have all values the formula needs; None if all do, or ``dropna`` is False.
+        """Whether each row of a table has all values that the formula needs; None if all do, or ``dropna`` is False.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class FormulaEncoder(Shown):
 
     @property
     def levels(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
-        """For the text of each factor its column (or again the text, if it is an expression) and its levels."""
+        """By the text of each factor, its column (the text again for an expression) and its levels."""
         levels: dict[str, tuple[str, tuple[Any, ...]]] = {}
         for factor in (node for node in walk(self.terms) if isinstance(node, Factor)):
             if isinstance(factor.encoding, Levels):
@@ -198,7 +198,7 @@ class FormulaEncoder(Shown):
         return sum(len(term.levels) for term in self.random_terms) + len(self._more)
 
     def new_levels(self, data: Any) -> list[tuple[int, tuple[Any, ...]]]:
-        """Unseen levels of random terms in the rows: the number of the term and the level, for each."""
+        """Unseen levels of random terms in the rows, as pairs of the term's number and the level."""
         if not self.random_terms:
             return []
         frame = to_pandas(data)
@@ -210,7 +210,7 @@ class FormulaEncoder(Shown):
         return replace(self.encoder, _more=[*self._more, *more])
 
     def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
-        """Return the offset of other rows, (m,), from ``data`` as :meth:`transform` takes; None if there is none.
+        """Return the offset (m,) of other rows, ``data`` as in :meth:`transform`; None if the formula has no offset.
 
         Examples
         --------
@@ -295,7 +295,7 @@ class FormulaEncoder(Shown):
         Raises
         ------
         ValueError
-            If the text is anything else.
+            If the text is not from :meth:`to_json`.
         """
         return recalled(text) or FormulaEncoder(**read_formula_text(text))
 
@@ -317,7 +317,7 @@ class StoredFormula:
 
     @cached_property
     def _found(self) -> tuple[FormulaEncoder | None, str]:
-        """The formula, if it can be read, and why another session cannot encode a table with it, or ""."""
+        """The encoder, or None if the text cannot be read, and why another session cannot use it, or ""."""
         if not self.text:
             return None, "it is larger than a file may hold"
         try:
@@ -333,7 +333,7 @@ class StoredFormula:
 
     @property
     def encoder(self) -> FormulaEncoder:
-        """The formula; raise ValueError if it cannot be read, or has Python code of another session."""
+        """The encoder; raise ValueError if it cannot be read, or has Python code of another session."""
         encoder, reason = self._found
         if encoder is None or (reason and encoder._session is None):
             raise ValueError(

@@ -10,13 +10,12 @@ Two things differ from a formula for least squares, because the weights are pena
   levels towards it; with all columns it treats the levels equally. ``full_rank=True`` gives reference levels and
   contrasts as in R.
 - The intercept is not a column, because models have an intercept, neither penalised nor noised. ``0 +`` or ``- 1``
-means
-  a model without one (automatic in ``bd.fit`` and ``bd.sample`` of a formula; else pass
+  means a model without one (automatic in ``bd.fit`` and ``bd.sample`` of a formula; else pass
   ``fit_intercept=design.has_intercept``), and, with ``full_rank=True``, keeps all levels of the first factor.
 
-``ill['yes'] ~ …`` and ``code[2] ~ …`` make a response of truth values, true for that label, the positive class, and
-``bd.fit`` and ``bd.sample`` name the classes by the label. A term
-``offset(np.log(days))`` is a known part of the score of each row, not a feature.
+``ill['yes'] ~ …`` and ``code[2] ~ …`` make a response of truth values: true for that label, the positive class;
+``bd.fit`` and ``bd.sample`` name the classes by the label. A term ``offset(np.log(days))`` is a known part of the score
+of each row, not a feature.
 
 A formula may contain Python expressions, which are executed: do not use formulas from untrusted sources.
 """
@@ -76,9 +75,9 @@ class FormulaDesign(FormulaEncoder):
         Response: numbers, or labels for text, categories and truth values; both columns for a left side
         ``successes + failures``; None without a left side.
     offset : array (n,) or None
-        Sum of the ``offset(...)`` of the formula, for ``bd.fit(..., offset=design.offset)``.
+        Sum of the ``offset(...)`` terms of the formula, for ``bd.fit(..., offset=design.offset)``.
     rows : array of int (n,)
-        Numbers of the used rows of the data; with ``dropna=True`` the complete ones.
+        Positions of the used rows in the data; with ``dropna=True`` those of the complete rows.
 
     See Also
     --------
@@ -109,7 +108,7 @@ class FormulaDesign(FormulaEncoder):
         Parameters
         ----------
         X : (m, p), optional
-            What :meth:`transform` returned; by default the ``X`` of this design.
+            Result of :meth:`transform`; by default the ``X`` of this design.
 
         Returns
         -------
@@ -175,8 +174,8 @@ def from_formula(
         of the calling code are not looked up, so that a misspelt column is an error.
     missing : None or "nan", optional
         None: missing values in a used column raise an error. ``"nan"``: they are NaN in all columns of their terms, for
-        models with ``missing="nan"``, or for a factor in sparse rows no level is 1; in the response they raise an
-        error. Means, scales and knots are those of the observed values.
+        models with ``missing="nan"``; a missing level of a factor in a sparse ``X`` is 0 in all columns of the factor.
+        In the response they raise an error. Means, scales and knots are those of the observed values.
     unseen : "error" or "population", default="error"
         How :meth:`FormulaDesign.transform` treats a level that is not in these rows: as an error, or as a row without a
         level of that factor. Values of different types may be the same level: 2, 2.0 and ``"2"``, True and 1, a date
@@ -209,7 +208,7 @@ def from_formula(
     contrasts, knots and coefficients, and trees of arithmetic, comparisons and NumPy's functions of one value per row.
     They store ``center``, ``scale``, ``standardize``, ``poly``, ``bs``, ``cr``, ``cs``, ``cc``, ``C``, ``hashed``,
     ``I``, ``Q``, ``np.where`` and ``np.clip``, and need no formulaic to encode rows. Other Python code, such as
-    ``age.abs()``, and what ``context`` gives encodes rows in this session alone; saving a result warns
+    ``age.abs()``, and functions of ``context`` encode rows in this session only; saving a result warns
     (:class:`bayesdrop.FormulaWarning`), and readers of the file encode rows themselves.
 
     A stored formula has at most 16 million characters and a million values of JSON, a million levels and features,
@@ -262,7 +261,7 @@ def encode_formula(
     dropna: bool = False,
     limits: Limits = SHOWN,
 ) -> FormulaDesign:
-    """Encode a data frame as :func:`from_formula` does, with random terms, whose columns are the last."""
+    """Encode a data frame as :func:`from_formula` does, with random terms too, whose columns come last."""
     check_flag(full_rank, "full_rank")
     check_flag(sparse, "sparse", none=True)
     check_flag(dropna, "dropna")
@@ -339,7 +338,7 @@ def encode_formula(
 def _complete(
     frame: Any, sides: Any, offset: str | None, context: Mapping[str, Any], more: set[str]
 ) -> Int[np.ndarray, " n"]:
-    """Numbers of the rows without a missing value in a column that the formula uses."""
+    """Positions of the rows without a missing value in a column that the formula uses."""
     used = {name for side in sides for term in side for factor in term.factors for name in columns_of(factor, context)}
     used |= words(offset or "") | more
     rows = np.flatnonzero(frame[[name for name in frame.columns if name in used]].notna().all(axis=1).to_numpy())
@@ -365,12 +364,12 @@ def _statistics(right: Any, frame: Any, context: dict[str, Any]) -> dict[str, An
 
 
 def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tuple[Any, Any]:
-    """Left side or None, and right side, as lists of terms; ``.`` stands for no column of the offset or of groups."""
+    """Left side or None, and right side, as lists of terms; ``.`` excludes the columns of the offset and of groups."""
     extra("formulaic", "from_formula needs", "formula")
     from formulaic import Formula, SimpleFormula
     from formulaic.errors import FormulaicError
 
-    # formulaic misses a response inside a call with keywords, which would then be a predictor of itself.
+    # formulaic does not see a response inside a call with keywords, so ``.`` would include it as a predictor.
     excluded = words(formula.partition("~")[0]) if "~" in formula else set()
     excluded |= words(offset or "") | groups
     others = [name for name in frame.columns if name not in excluded]

@@ -1,6 +1,6 @@
 """Translate what formulaic learns from a table, and compare the translation with formulaic's numbers on its rows.
 
-Python code that :mod:`.language.nodes` lacks is run by formulaic, in the session that wrote it.
+Python code that :mod:`.language.nodes` cannot express is run by formulaic, in the session that wrote the formula.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .language.translation import Translator
 
 __all__ = ["Learner", "Session", "recalled", "remember"]
 
-# Relative difference to formulaic above which a translation is not used.
+# Relative difference from formulaic above which a translation is not used.
 _TOLERANCE = 1e-9
-# Latest encoders with Python code of this process, by the checksum of the text that results store.
+# Latest encoders of this process with Python code, by the checksum of the text that results store.
 _ENCODERS: dict[str, Any] = {}
 _LARGEST = 256
 
@@ -36,11 +36,11 @@ class Session:
     Attributes
     ----------
     context : mapping
-        Functions and values of the user.
+        The user's functions and values.
     specs : dict
         The formulaic ``ModelSpec`` of each factor, by its text.
     response : Any
-        Left side of the formula, as formulaic parsed it, if the language lacks it.
+        Left side of the formula, as formulaic parsed it, if the language cannot express it.
     """
 
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Session:
         return int(matrix.shape[1])
 
     def run(self, node: Outside, frame: Any) -> Any:
-        """Columns (n, k) of a factor on other rows, compressed."""
+        """Columns (n, k) of a factor on other rows, csr."""
         spec = self.specs[node.text]
         before = set(spec.transform_state)
         matrix = encode(spec, frame, dict(self.context), "nan")
@@ -91,9 +91,9 @@ class Learner:
     frame : pandas.DataFrame (n, ·)
         Rows of the fit.
     context : mapping
-        Functions and values of the user.
+        The user's functions and values.
     missing, unseen : str or None
-        As of :func:`bayesdrop.from_formula`.
+        As in :func:`bayesdrop.from_formula`.
     """
 
     def __init__(self, frame: Any, context: Mapping[str, Any], missing: str | None, unseen: str) -> None:
@@ -111,7 +111,7 @@ class Learner:
         return secrets.token_hex(16) if self._session.specs else ""
 
     def terms(self, spec: Any, X: Any) -> tuple[Term, ...]:
-        """Translate the terms of formulaic's ``spec``, whose compressed features on these rows are ``X``."""
+        """Translate the terms of formulaic's ``spec``, whose features on these rows are ``X``, csr."""
         by_language, by_python = (self._translator(columns, spec) for columns in self._choices())
         terms = by_language.terms_of(spec)
         try:
@@ -165,13 +165,13 @@ class Learner:
         return tuple(factors)
 
     def _gives(self, factor: Factor, values: Any) -> bool:
-        """Whether a translated factor gives the values of formulaic on these rows."""
+        """Whether a translated factor has formulaic's values on these rows."""
         one, two = (np.asarray(part, dtype=np.float64) for part in (values, numbers_of(factor, self.rows)))
         largest = float(np.max(np.abs(one), initial=0.0))
         return bool(np.allclose(one, two, rtol=0, atol=_TOLERANCE * largest, equal_nan=True))
 
     def _choices(self) -> tuple[frozenset[str], frozenset[str]]:
-        """All columns, and no columns, with which every expression is Python code."""
+        """All columns; and no columns, so that every expression is Python code."""
         return frozenset(self.rows.frame.columns), frozenset()
 
     def _translator(self, columns: frozenset[str], spec: Any) -> Translator:
@@ -180,7 +180,7 @@ class Learner:
         return Translator(columns, state, self._session.context, learn)
 
     def _differing(self, X: Any, other: Any, needed: set[str]) -> Bool[np.ndarray, " p"]:
-        """Whether each column of two compressed matrices differs in the rows without a missing value."""
+        """Whether each column of two csr matrices differs in the rows without a missing value."""
         frame = self.rows.frame
         whole = frame[[name for name in frame.columns if name in needed]].notna().all(axis=1).to_numpy()
         one, two = X[whole], other[whole]

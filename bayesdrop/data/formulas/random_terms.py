@@ -1,9 +1,9 @@
 """Encode random terms of a formula: ``(1 | site)``, an effect per level, and ``(0 + x | site)``, a slope per level.
 
-``(x | site)`` is both, correlated, and ``(x || site)`` both, independent. Either is a term for each effect here.
+``(x | site)`` is both, correlated, and ``(x || site)`` both, independent. Each effect becomes a term of its own here.
 
-Their columns, one per level, come after those of the features: 1 or the variable of the slope in the rows of the level,
-0 in the others. No level is dropped, because the effects have a prior. A level absent from the fit raises an error,
+Their columns, one per level, come after the features: 1 or the variable of the slope in the rows of the level, 0 in
+other rows. No level is dropped, because the effects have a prior. A level absent from the fit raises an error,
 unless ``unseen="population"`` gives it no column, or ``unseen="draw"`` one after all others
 (:meth:`.encoder.FormulaEncoder.with_levels`).
 """
@@ -55,7 +55,7 @@ class RandomTerm:
     slope : Factor or None
         Variable of the slope; None for an intercept.
     block : str
-        Correlated term that it is a part of, ``1+x|site``; empty if its effects are independent of others.
+        Correlated term that it belongs to, ``1+x|site``; empty if its effects are independent of others.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class RandomTerm:
 
     @property
     def feature_names(self) -> list[str]:
-        """Names of its columns."""
+        """Names of the columns of the term."""
         return [f"{self.name}[{level}]" for level in self.level_names]
 
     def levels_in(self, frame: Any) -> list[tuple[Any, ...]]:
@@ -112,7 +112,7 @@ class RandomTerm:
 
 
 def without_random_terms(formula: str) -> tuple[str, list[ParsedTerm]]:
-    """The formula without its random terms, and of each the expression, the columns of the groups and the block.
+    """The formula without its random terms, and for each term the expression, the grouping columns and the block.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def _read(inside: Sequence[Token], limit: int = 4) -> list[ParsedTerm]:
 
 
 def _effects(side: Sequence[Token], shown: str) -> list[str]:
-    """``"1"`` for intercepts unless there is a 0, and the variable of each slope."""
+    """``"1"`` for an intercept unless 0 or - 1 removes it, then the variable of each slope."""
     effects, has_intercept, sign, term = list[str](), True, "+", list[list[Token]]()
     for mark, tokens in [*operands(side), ("+", [])]:
         if mark not in ("+", "-"):
@@ -205,7 +205,7 @@ def _groups(side: Sequence[Token], shown: str) -> Iterator[list[str]]:
 def learn_terms(
     parsed: Sequence[ParsedTerm], frame: Any, learn: Callable[[str, Callable[[Any], Any]], Any]
 ) -> list[RandomTerm]:
-    """The terms with the levels, means and scales of a data frame; ``learn`` translates the expression of a slope.
+    """Random terms with the levels of a data frame; ``learn`` translates the expression of a slope.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tu
     Raises
     ------
     ValueError
-        If rows have unknown levels and these are errors.
+        If rows have unknown levels and ``unseen`` is "error".
     """
     from scipy.sparse import csr_array
 
@@ -290,14 +290,14 @@ def level_name(level: tuple[Any, ...]) -> str:
 
 
 def columns_in(terms: Sequence[ParsedTerm]) -> set[str]:
-    """Names that random terms may need of a table."""
+    """Names of the columns of a table that random terms may need."""
     return {column for _, columns, _ in terms for column in columns} | {
         word for expression, *_ in terms if expression != "1" for word in words(f"{expression}")
     }
 
 
 def check_slopes(matrix: Any, name: str) -> Float[np.ndarray, " n"]:
-    """The one column of an encoded slope; raise ValueError unless it is one of finite numbers."""
+    """The only column of an encoded slope; raise ValueError unless there is one, of finite numbers."""
     values = np.asarray(matrix)
     if values.ndim != 2 or values.shape[1] != 1 or values.dtype.kind not in "biuf":
         raise ValueError(
@@ -314,7 +314,7 @@ def check_slopes(matrix: Any, name: str) -> Float[np.ndarray, " n"]:
 
 
 def _order(level: Any) -> tuple[bool, float, str]:
-    """Key to sort by: numbers by their size and before texts."""
+    """Sort key: numbers by size, before texts."""
     text = level_text(level)
     is_number = bool(re.fullmatch(r"-?\d+(\.\d+)?", text))
     return not is_number, float(text) if is_number else 0.0, text

@@ -1,4 +1,4 @@
-"""Read a stored formula from its JSON, within the limits: terms, facts of columns, factors and random terms."""
+"""Read a stored formula from JSON, within the limits: terms, facts of columns, factors and random terms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SETTINGS", "VERSION", "column_facts", "read_facts", "read_factor", "
 # Version of the text of a stored formula.
 VERSION = 2
 _FLAG = (False, True)
-# Settings that a file keeps as they are, and their values.
+# Settings that a file stores unchanged, and their allowed values.
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "has_intercept": _FLAG, "full_rank": _FLAG, "missing": (None, "nan"), "unseen": UNSEEN, "is_sparse": _FLAG,
     "dropna": _FLAG,
@@ -27,12 +27,12 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
 
 
 def read_formula_text(text: str) -> dict[str, Any]:
-    """Arguments of :class:`.encoder.FormulaEncoder` from the text that it wrote.
+    """Arguments of :class:`.encoder.FormulaEncoder` from its stored text.
 
     Raises
     ------
     ValueError
-        If it is not such a text.
+        If the text is not a stored formula.
     """
     try:
         parts = read_json(text)
@@ -71,7 +71,7 @@ def read_formula_text(text: str) -> dict[str, Any]:
 
 
 def read_json(text: str) -> dict[str, Any]:
-    """The object that a text of JSON holds; raise ValueError if it is beyond the limits or no such text.
+    """The object in a JSON text; raise ValueError if it exceeds the limits or is not a JSON object.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def read_json(text: str) -> dict[str, Any]:
 
 
 def read_facts(value: Any) -> dict[str, dict[str, Any]]:
-    """Facts of columns as :func:`column_facts` made them; raise ValueError on anything else."""
+    """Facts of columns, checked to be like those of :func:`column_facts`; raise ValueError otherwise."""
     facts: dict[str, dict[str, Any]] = {}
     for name, fact in value.items():
         numbers = {key: float(fact[key]) for key in ("low", "high", "mean") if key in fact}
@@ -138,7 +138,7 @@ def _level(value: Any) -> Any:
 
 
 def column_facts(frame: Any, used: Collection[str], factors: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Facts of each column that formulas use: its levels, or the range, the mean and the kind of its numbers.
+    """Facts of each column in ``used``: levels and mode, or range and mean of numbers and whether they are integers.
 
     Examples
     --------

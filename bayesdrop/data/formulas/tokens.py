@@ -1,6 +1,6 @@
-"""The tokens of a formula: names, texts and marks told apart, so that what stands in quotes is never taken for a word.
+"""Split a formula into tokens: names, texts and marks, so that quoted text is never read as a name.
 
-Used by whoever reads a formula before formulaic does.
+Used by all code that reads a formula before formulaic.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Token(NamedTuple):
     kind : str
         ``"blank"``, ``"quoted"`` for a name in backticks, ``"text"``, ``"number"``, ``"name"`` or ``"mark"``.
     text : str
-        As the formula has it.
+        Text of the token.
     """
 
     kind: str
     text: str
 
     def is_mark(self, *marks: str) -> bool:
-        """Whether it is one of these marks."""
+        """Whether the token is one of these marks."""
         return self.kind == "mark" and self.text in marks
 
 
@@ -57,7 +57,7 @@ def text_of(tokens: Sequence[Token]) -> str:
 
 
 def closing(tokens: Sequence[Token], start: int) -> int:
-    """Place of the bracket that closes the one at ``start``; the number of tokens if none does.
+    """Position of the bracket that closes the one at ``start``; the number of tokens if none does.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def inside_calls(tokens: Sequence[Token]) -> list[bool]:
 
 
 def parts(tokens: Sequence[Token], *marks: str) -> Iterator[list[Token]]:
-    """The pieces between these marks, those in brackets left alone.
+    """The pieces between these marks; marks inside brackets do not split.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def parts(tokens: Sequence[Token], *marks: str) -> Iterator[list[Token]]:
 
 
 def operands(tokens: Sequence[Token]) -> list[tuple[str, list[Token]]]:
-    """Operands and marks outside expressions, as pairs of the mark (empty for an operand) and the tokens.
+    """Operands and the marks between them, as pairs of the mark (empty for an operand) and the tokens.
 
     Examples
     --------
@@ -147,12 +147,12 @@ def operands(tokens: Sequence[Token]) -> list[tuple[str, list[Token]]]:
 
 
 def without_added(formula: str, is_wanted: Callable[[Sequence[Token]], bool]) -> tuple[str, list[list[Token]]]:
-    """A formula without the terms of one kind, each added by itself on the right side, and those terms.
+    """The formula without the terms that ``is_wanted`` accepts, each added by itself on the right, and these terms.
 
     Raises
     ------
     ValueError
-        If one is combined with other terms, taken off, or on the left side.
+        If such a term is combined with other terms, subtracted, or on the left side.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def without_added(formula: str, is_wanted: Callable[[Sequence[Token]], bool]) ->
             raise _combined(nested)
     if not places:
         return formula, []
-    # A sign stands before each term; nothing but an intercept is left of a lone term.
+    # Remove each term with the sign before it; if no term is left, write the intercept.
     removals = {*places, *(k - 1 for k in places if k)}
     text = " ".join(text_of(tokens) for k, (_, tokens) in enumerate(items) if k not in removals)
     text = text.removeprefix("+ ") or "1"

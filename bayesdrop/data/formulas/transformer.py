@@ -19,9 +19,9 @@ __all__ = ["FormulaTransformer"]
 class FormulaTransformer(TransformerMixin, BaseEstimator):
     """Encode a data frame by the terms of a formula.
 
-    Levels of factors, and means and scales of ``center``, ``scale``, ``bs`` and the like, are those of the rows that it
-    is fitted to, so that in cross-validation the test folds do not influence them. A level absent from the
-    fitted rows raises an error in ``transform``, unless ``unseen="population"`` or all levels are declared by
+    Levels of factors, and the statistics of ``center``, ``scale``, ``bs`` and similar functions, are those of the
+    fitted rows, so in cross-validation the test folds do not influence them. A level absent from the fitted
+    rows raises an error in ``transform``, unless ``unseen="population"`` or all levels are declared by
     ``pandas.Categorical(values, categories=[...])``.
 
     Parameters
@@ -100,7 +100,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
             return self.design_.transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features, (p,); ``input_features`` is ignored, as scikit-learn passes it."""
+        """Names of the features, (p,); ``input_features`` exists for scikit-learn and is ignored."""
         check_is_fitted(self, "design_")
         return np.array(self.design_.feature_names, dtype=object)
 

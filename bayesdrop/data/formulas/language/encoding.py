@@ -25,12 +25,12 @@ __all__ = [
     "words",
 ]
 
-# Python's parser is not safe in several threads at a time: on 3.11, "AST constructor recursion depth mismatch".
+# Python's parser is not thread-safe: on 3.11, "AST constructor recursion depth mismatch".
 FORMULAIC = threading.RLock()
 
 
 def columns_of(factor: Any, context: Mapping[str, Any]) -> set[str]:
-    """Columns that a factor needs, its own name where it is one, else the names in it that nothing else explains.
+    """Columns that a factor needs: its own name if it is a column, else the free names of its expression.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def columns_of(factor: Any, context: Mapping[str, Any]) -> set[str]:
 
 
 def parsed(expression: str, columns: Collection[str] = ()) -> tuple[ast.expr, dict[str, str]]:
-    """The syntax of an expression, and names in backticks by those that stand for them, as formulaic has both.
+    """Syntax tree of an expression, and the names in backticks by the identifiers that formulaic puts in their place.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def parsed(expression: str, columns: Collection[str] = ()) -> tuple[ast.expr, di
 
 
 def words(text: str) -> set[str]:
-    """Words that may name columns in a formula: not texts, called functions or keywords."""
+    """Words that may name columns in a formula: not texts, called functions or names of arguments."""
     text = re.sub("'[^']*'|\"[^\"]*\"", " ", text)
     return {quoted or word for quoted, word in re.findall(r"`([^`]+)`|\b([^\W\d]\w*)\b(?!\s*\(|\s*=(?!=))", text)}
 
@@ -88,7 +88,7 @@ def encode(
     output: str = "sparse",
     **options: Any,
 ) -> Any:
-    """Model matrix of a formula or of what a formula has learnt, in this module's words if it fails."""
+    """Model matrix of a formula or of its fitted specification; errors have this module's messages."""
     from formulaic.errors import DataMismatchWarning, FactorEvaluationError, FormulaicError
 
     numbers = [name for name in frame.columns if frame[name].dtype.kind == "c"]
@@ -114,7 +114,7 @@ def encode(
             raise ValueError(f"formula: {error}") from error
         except DataMismatchWarning as error:
             raise ValueError(f"data: levels that the formula does not know. {error}") from None
-        except (AttributeError, IndexError, SyntaxError) as error:  # of a term without rows, wherever that strikes
+        except (AttributeError, IndexError, SyntaxError) as error:  # from a term without a value per row
             raise ValueError(
                 "formula: expected terms with a value for each row, got others in "
                 f"{_without_rows(source, frame, context)}; a number that all rows share, such as a mean, goes into an "
@@ -142,20 +142,20 @@ def encode(
 
 
 def _without_rows(source: Any, frame: Any, context: Mapping[str, Any]) -> str:
-    """The terms that formulaic cannot encode by themselves, for a message."""
+    """Terms that formulaic cannot encode alone, for a message."""
     from formulaic import Formula
 
     terms = []
     for term in getattr(source, "formula", source):
         try:
             Formula([term]).get_model_matrix(frame, context=context, output="sparse", na_action="ignore")
-        except Exception:  # whatever a user's expression raises
+        except Exception:  # a user's expression may raise any error
             terms.append(str(term))
     return listed(terms or map(str, getattr(source, "formula", source)), SHOWN.few)
 
 
 def levels_listed(levels: Iterable[Any], limit: int) -> str:
-    """Levels as a message shows them, texts in quotes and numbers without.
+    """Levels for a message, texts in quotes and numbers without.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def levels_listed(levels: Iterable[Any], limit: int) -> str:
 
 
 def without_intercept(matrix: Any, spec: Any) -> Any:
-    """Columns of a model matrix but the intercept, compressed rows of doubles."""
+    """Columns of a model matrix except the intercept, csr of doubles."""
     from scipy import sparse
 
     places = [j for term, indices in spec.term_indices.items() if term.degree for j in indices]

@@ -1,6 +1,6 @@
 """Compute the features of rows by the language of :mod:`.nodes`: NumPy's arithmetic on arrays, and nothing else.
 
-Every intermediate array is of doubles or of truth values, and has a value for each row. A column is an array.
+Every intermediate array holds doubles or truth values, one for each row.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from .splines import columns_of_spline
 
 __all__ = ["Rows", "encode_terms", "evaluate", "numbers_of"]
 
-# Functions that formulaic computes on truth values as such; others take them for 0 and 1.
+# Functions that formulaic computes on truth values; the others convert them to 0 and 1.
 _OF_BOOLEANS = {name for name, f in FUNCTIONS.items() if {"?->?", "??->?"} & set(getattr(f, "types", ("??->?",)))}
 _ADVICE = ', take dropna=True, or missing="nan" (of bd.Model, for bd.fit)'
 
 
 class Rows:
-    """Columns of a data frame as arrays, and what to do about missing values and levels not seen in the fit.
+    """Columns of a data frame as arrays, and the treatment of missing values and unseen levels.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Rows:
     missing : None or "nan"
         Whether missing values raise an error or become NaN.
     unseen : "error", "population" or "draw"
-        Whether an unseen level raises an error or has no level's column; fixed factors have no effects to draw.
+        Whether an unseen level of a factor raises an error; for "population" the row has no level instead.
     run : callable, optional
         Values (n, k) of an :class:`.nodes.Outside` on the frame, in the session that made it.
     """
@@ -71,7 +71,7 @@ class Rows:
         return len(self.frame)
 
     def numbers(self, name: str) -> Num[np.ndarray, " n"]:
-        """A column of numbers as doubles, one of truth values as such; raise ValueError on another."""
+        """A column of numbers as doubles, or of truth values unchanged; raise ValueError on any other column."""
         values = np.asarray(self._column(name))
         if values.dtype.kind == "O":
             is_missing = self.is_missing(name)
@@ -93,7 +93,7 @@ class Rows:
         return np.asarray(self._column(name).isna(), dtype=bool)
 
     def run(self, node: Outside) -> Any:
-        """Values (n, k) of Python code as compressed rows; raise ValueError in another session."""
+        """Values (n, k) of Python code, csr; raise ValueError in another session."""
         if self._run is None:
             raise ValueError(
                 f"it has {node.text!r}, which is Python code and runs only in the session that made the formula"
@@ -106,7 +106,7 @@ class Rows:
         Raises
         ------
         ValueError
-            If a level is unseen, or missing, and that is an error.
+            If a level is unseen or missing, and ``unseen`` or ``missing`` do not allow it.
         """
         key = (node.column, node.count) if isinstance(node, Hashed) else (node.argument, node.levels)
         if key not in self._codes:
@@ -161,12 +161,12 @@ class Rows:
 
 
 def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
-    """Features (n, p) of rows, compressed rows or an array.
+    """Features (n, p) of rows, csr or an array.
 
     Raises
     ------
     ValueError
-        If a column is absent or not what the terms take, or values are missing or levels unseen where that is an error.
+        If a column is absent or has the wrong type, or values are missing or levels unseen and that is not allowed.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
             for product in term.products:
                 place, value = _product(product, rows)
                 parts.append((np.where(place < 0, -1, place + start), value))
-                # A number that is missing makes all columns missing, those of other levels too.
+                # A missing number makes all columns of the product missing, also those of other levels.
                 gaps.append((np.isnan(value).any(axis=1), slice(start, start + product.width)))
                 start += product.width
             if not sparse:
@@ -216,7 +216,7 @@ def _compressed(parts: list[tuple[Any, Any]], gaps: list[tuple[Any, slice]], n: 
 
 
 def _product(product: Product, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
-    """Columns of the entries of each row, −1 for none, and the entries."""
+    """Column of each entry of each row, −1 for none, and the entries."""
     place, value = np.zeros((len(rows), 1), dtype=np.int64), np.ones((len(rows), 1))
     width = 1
     for factor in product.factors:
@@ -251,7 +251,7 @@ def _factor(factor: Factor, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[n
 
 
 def _check_present(factor: Factor, values: Num[np.ndarray, ...], rows: Rows) -> None:
-    """Raise ValueError if values are missing where that is an error."""
+    """Raise ValueError if values are missing and that is not allowed."""
     if rows.missing is None and np.isnan(values).any():
         refuse_missing(
             [name for name in rows.frame.columns if name in columns_needed(factor.encoding)], rows.frame, _ADVICE

@@ -14,7 +14,7 @@ __all__ = ["FUNCTIONS", "LIMITS", "Limits", "finite", "short", "within"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Largest sizes of a stored formula, checked before anything of that size is made.
+    """Maximum sizes of a stored formula, checked before anything of that size is allocated.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Limits:
     name : int
         Characters of a name, a level or an expression.
     depth : int
-        Functions within functions.
+        Nesting of functions.
     degree : int
         Degree of a polynomial or of a B-spline.
     knots : int
@@ -59,7 +59,7 @@ def _where(condition: Any, then: Any, otherwise: Any) -> Any:
     return np.where(condition != 0, then, otherwise)
 
 
-# Functions of one value per row. None has an effect besides its result, which is as long as its arguments.
+# Functions of one value per row, without side effects; the result is as long as the arguments.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
@@ -96,6 +96,6 @@ def within(size: int, limit: str) -> None:
 
 
 def short(value: Any) -> str:
-    """A value for a message: its text, cut, or the name of its type."""
+    """Text of a value for a message, shortened, or the name of its type."""
     text = repr(value) if isinstance(value, str | bool | float | tuple) else type(value).__name__
     return text if len(text) <= 80 else f"{text[:77]}…"

@@ -27,7 +27,7 @@ class Node:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns of a table that it needs, besides those of its parts."""
+        """Columns of a table that the node needs, besides those of its parts."""
         return ()
 
     @property
@@ -37,7 +37,7 @@ class Node:
 
     @property
     def entries(self) -> int:
-        """Stored numbers per row; indicators store only their one."""
+        """Stored numbers per row; indicators store only the 1."""
         return self.width
 
     @property
@@ -147,9 +147,9 @@ class Polynomial(Node):
 
 @dataclass(frozen=True)
 class BSpline(Node):
-    """B-splines on sorted knots, of which the outer ones are repeated.
+    """B-splines on sorted knots, with repeated outer knots.
 
-    ``has_first`` keeps the first column, and ``beyond`` is the treatment of values outside the knots.
+    ``has_first`` keeps the first column; ``beyond`` is the treatment of values outside the knots.
     """
 
     argument: Expression
@@ -227,7 +227,7 @@ class Coding(Node):
 
     @property
     def entries(self) -> int:
-        """Stored numbers per row; indicators store only their one."""
+        """Stored numbers per row; indicators store only the 1."""
         return self.width if self.matrix else 1
 
     def check(self, levels: int) -> None:
@@ -255,7 +255,7 @@ class _Coded(Node):
 
     @property
     def entries(self) -> int:
-        """Stored numbers per row; indicators store only their one."""
+        """Stored numbers per row; indicators store only the 1."""
         return self.coding.entries
 
 
@@ -316,7 +316,7 @@ class Factor(Node):
 
     @property
     def entries(self) -> int:
-        """Stored numbers per row; indicators store only their one."""
+        """Stored numbers per row; indicators store only the 1."""
         return self.encoding.entries
 
 
@@ -336,7 +336,7 @@ class Product(Node):
 
     @property
     def entries(self) -> int:
-        """Stored numbers per row; indicators store only their one."""
+        """Stored numbers per row; indicators store only the 1."""
         return math.prod(factor.entries for factor in self.factors)
 
 

@@ -1,4 +1,4 @@
-"""Read the language of :mod:`.nodes` from JSON, ``["Apply", "log", [["Column", "dose"]]]``, and write it, for files."""
+"""Read and write the language of :mod:`.nodes` as JSON, ``["Apply", "log", [["Column", "dose"]]]``, for files."""
 
 from __future__ import annotations
 

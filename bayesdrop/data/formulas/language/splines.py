@@ -1,4 +1,4 @@
-"""Polynomials and splines: made of what formulaic has learnt, and computed on rows."""
+"""Translate polynomials and splines from formulaic's fitted state, and compute them on rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["columns_of_spline", "cubic_spline", "number_of", "numbers_in", "poly
 
 
 def number_of(value: Any) -> float:
-    """A statistic of one column; raise ValueError on another."""
+    """A statistic of one column as a number; raise ValueError if there are several, or it is not finite."""
     array = np.asarray(value, dtype=np.float64)
     if array.size != 1 or not np.isfinite(array).all():
         raise ValueError("a statistic of several columns, or not a number")
@@ -23,7 +23,7 @@ def number_of(value: Any) -> float:
 
 
 def numbers_in(values: Any) -> tuple[float, ...]:
-    """Statistics in one row, such as knots; raise ValueError on others."""
+    """A vector of statistics, such as knots; raise ValueError if it is not a vector of finite numbers."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
         raise ValueError("statistics of several columns, or not numbers")
@@ -31,7 +31,7 @@ def numbers_in(values: Any) -> tuple[float, ...]:
 
 
 def polynomial(x: Expression, degree: int, raw: bool, state: Mapping[str, Any]) -> Polynomial:
-    """The polynomials that formulaic's ``poly`` has learnt."""
+    """Polynomials of formulaic's ``poly``, from its state."""
     if not 0 <= degree <= LIMITS.degree:
         raise ValueError("a polynomial of that degree")
     if raw:
@@ -43,7 +43,7 @@ def polynomial(x: Expression, degree: int, raw: bool, state: Mapping[str, Any]) 
 
 
 def cubic_spline(x: Expression, state: Mapping[str, Any], beyond: str) -> CubicSpline:
-    """The splines that formulaic's ``cr``, ``cs`` and ``cc`` have learnt, by their values and second derivatives."""
+    """Splines of formulaic's ``cr``, ``cs`` and ``cc``, from their state, by values and second derivatives."""
     from scipy.interpolate import CubicSpline as Interpolant
 
     knots, is_cyclic = np.array(numbers_in(state["knots"])), bool(state["cyclic"])
@@ -68,14 +68,14 @@ def cubic_spline(x: Expression, state: Mapping[str, Any], beyond: str) -> CubicS
 
 
 def columns_of_spline(node: Any, x: Float[np.ndarray, " n"], label: str) -> Float[np.ndarray, "n k"]:
-    """Columns of a polynomial or of a spline, NaN where ``x`` is; raise ValueError on rows beyond the knots."""
+    """Columns of a polynomial or spline, NaN where ``x`` is; raise ValueError beyond the knots if ``node`` does so."""
     columns = _COLUMNS[type(node)](node, _inside(x, node, label))
     columns[np.isnan(x)] = np.nan
     return columns
 
 
 def _inside(x: Float[np.ndarray, " n"], node: Any, label: str) -> Float[np.ndarray, " n"]:
-    """Values of a spline's argument, with those beyond the knots treated as the formula says."""
+    """Values of a spline's argument, with values beyond the knots clipped or NaN as the formula says."""
     if isinstance(node, Polynomial) or node.beyond == "extend":
         return x
     low, high = node.knots[0], node.knots[-1]
@@ -98,7 +98,7 @@ def _polynomial(node: Polynomial, x: Float[np.ndarray, " n"]) -> Float[np.ndarra
 
 
 def _b_spline(node: BSpline, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
-    """The recursion of Cox and de Boor (de Boor 1972), for all columns at once."""
+    """Cox-de Boor recursion (de Boor 1972), for all columns at once."""
     knots, degree = np.array(node.knots), node.degree
     last, is_open = len(knots) - degree - 2, node.beyond == "extend"
     low, high = knots[:-1].copy(), knots[1:].copy()

@@ -1,7 +1,7 @@
-"""Translate what formulaic has learnt of a formula into the language of :mod:`.nodes`.
+"""Translate formulaic's fitted specification of a formula into the language of :mod:`.nodes`.
 
-Expressions are parsed and never evaluated: what the language lacks becomes :class:`.nodes.Outside`, which formulaic
-computes in the session that made the formula.
+Expressions are parsed and never evaluated: code that the language cannot express becomes :class:`.nodes.Outside`, which
+formulaic computes in the session that made the formula.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OPERATORS: dict[type, str] = {
     ast.BitXor: "bitwise_xor", ast.UAdd: "positive", ast.USub: "negative", ast.Invert: "invert", ast.Eq: "equal",
     ast.NotEq: "not_equal", ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
 }  # fmt: skip
-# Other names that NumPy has for functions of the language.
+# NumPy's other names for functions of the language.
 _SYNONYMS = {
     "abs": "absolute", "mod": "remainder", "true_divide": "divide", "pow": "power", "bitwise_not": "invert",
     "bitwise_invert": "invert", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2",
@@ -55,7 +55,7 @@ _PLAIN = {"log", "log2", "log10", "exp", "exp2"}
 
 
 class _UnknownError(ValueError):
-    """The language lacks it."""
+    """The language cannot express a part of the formula."""
 
 
 _FAILURES = (
@@ -64,7 +64,7 @@ _FAILURES = (
 
 
 class LearntLevels(NamedTuple):
-    """Levels of a factor, and their contrasts; whether the user made these."""
+    """Levels of a factor, their contrasts, and whether these are the user's own."""
 
     levels: tuple[Any, ...]
     coding: Coding
@@ -80,11 +80,11 @@ class Translator:
     columns : set of str
         Columns of the table.
     state : mapping
-        What stateful transforms have learnt, by their text.
+        State of formulaic's stateful transforms, by their text.
     context : mapping
-        The user's ``context``, whose names stand for nothing that is known here.
+        The user's ``context``, whose names are not translated.
     learn : callable
-        Function that keeps a factor that the language lacks for the session and returns its number of columns.
+        Function that stores a factor as Python code of the session and returns its number of columns.
     """
 
     columns: frozenset[str]
@@ -93,11 +93,11 @@ class Translator:
     learn: Callable[[Any], int]
 
     def terms_of(self, spec: Any) -> tuple[Term, ...]:
-        """Terms of a formulaic ``ModelSpec`` that has encoded rows, but the intercept."""
+        """Terms, except the intercept, of a formulaic ``ModelSpec`` that has encoded rows."""
         terms = []
         for structure in spec.structure:
             if structure.term.degree:
-                # formulaic keeps the order of the terms and of the factors of each.
+                # formulaic keeps the order of the terms and of their factors.
                 products = [
                     [(scoped.factor.factor, bool(scoped.reduced)) for scoped in product.factors]
                     for product in structure.scoped_terms
@@ -135,7 +135,7 @@ class Translator:
             return self._outside(factor, 0)
 
     def _outside(self, factor: Any, dropped: int) -> Outside:
-        """A factor that the language lacks, without its first columns that full rank takes away."""
+        """A factor as Python code, without the ``dropped`` first columns that full rank removes."""
         columns = tuple(sorted(columns_of(factor, self.context)))
         return Outside(str(factor.expr), self.learn(factor) - dropped, columns)
 
@@ -155,7 +155,7 @@ class Translator:
 
 @dataclass(frozen=True)
 class _Reader:
-    """One expression as a tree of Python's syntax, and the columns that it calls by other names."""
+    """Python's syntax tree of one expression, and the columns behind its substitute names."""
 
     translator: Translator
     tree: ast.expr
@@ -246,7 +246,7 @@ class _Reader:
                 return self.expression(argument, depth + 1)
             case "Q", [ast.Constant(value=str() as column)] if column in self.translator.columns:
                 return Column(column)
-            case "exp10", [argument]:  # formulaic's has its arguments in this order
+            case "exp10", [argument]:  # formulaic computes x ** 10
                 return Apply("power", (self.expression(argument, depth + 1), Number(10.0)))
         function = name if name in _PLAIN else name.removeprefix("np.") if name.startswith("np.") else ""
         function = _SYNONYMS.get(function, function)
@@ -280,7 +280,7 @@ class _Reader:
         return tree
 
     def _called(self, tree: ast.expr) -> str:
-        """The name of a function that is called, ``np.`` before those of NumPy; empty of anything else."""
+        """Name of the called function, with ``np.`` for NumPy's; empty if the tree is not a call."""
         match tree:
             case ast.Call(func=ast.Name(id=name)) if self._is_free(name):
                 return name
@@ -289,7 +289,7 @@ class _Reader:
         return ""
 
     def _is_free(self, name: str) -> bool:
-        """Whether a name is that of formulaic's, and not of a column or of the user's own."""
+        """Whether a name is formulaic's, and not that of a column or of the user's ``context``."""
         return name not in self.translator.columns and name not in self.translator.context
 
     def _column(self, name: str) -> str:
@@ -315,7 +315,7 @@ class _Reader:
         return arguments
 
     def _learnt(self, tree: ast.expr) -> Mapping[str, Any]:
-        # formulaic adds ten random letters to a name in backticks from the second time on.
+        # From its second use, formulaic adds ten random letters to a name in backticks.
         text = re.escape(ast.unparse(tree).replace("\n", " "))
         for alias in self.names:
             stem = re.escape(re.sub("_[a-z]{10}$", "", alias))
@@ -327,12 +327,12 @@ class _Reader:
 
 
 def plain_levels(levels: Sequence[Any]) -> tuple[Any, ...]:
-    """Levels as numbers, truth values and texts of Python's own."""
+    """Levels as Python's own numbers, truth values and texts."""
     return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
 
 
 def _coding_of(spec: Any, factor: Any, reduced: bool) -> LearntLevels | None:
-    """Levels and their coding of a factor that formulaic has encoded; None of numbers."""
+    """Levels of an encoded factor and their coding; None if it is numeric."""
     kind, state = spec.encoder_state.get(factor.expr, (None, {}))
     if getattr(kind, "value", None) != "categorical" or "categories" not in state:
         return None
