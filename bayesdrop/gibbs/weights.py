@@ -22,7 +22,7 @@ Given ``ω``, ``v`` is a quadratic form of the weights and adds to their precisi
     (w, b) | ω, κ ~ N(Q⁻¹ Mᵀ(κ − ω∘o), Q⁻¹),    Q = P + MᵀΩM + diag{a∘(X²)ᵀω + b∘Xᵀω + c0 Σω}.
 
 Shapes: scores and pseudo-observations (C, n), weights and their prior precision (C, p), masks as
-:class:`.columns.Columns` says.
+:class:`.moves.columns.Columns` says.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class HMC(HMCOptions):
         Raises
         ------
         ValueError
-            If more than ``limits.dense`` weights have a learnt scale, or as in :func:`bind_density`.
+            If more than ``limits.dense`` weights have a learnt scale, or as in :func:`.binding.bind_density`.
         """
         case = case_of(model, data, rate_map, marginalised)
         choice = choose(case, self.limits).name
@@ -140,7 +140,7 @@ class HMC(HMCOptions):
         Raises
         ------
         ValueError
-            If there are masks of many classes, or weights that are not normal, or as in :func:`bind_density`.
+            If there are masks of many classes, or weights that are not normal, or as in :func:`.binding.bind_density`.
         """
         name, prior, loss = type(self).__name__, model.weight_prior, model.loss
         learnt = prior.learnt_scale(len(data.feature_names)) is not None

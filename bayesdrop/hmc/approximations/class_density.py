@@ -68,7 +68,7 @@ def contrasts(n_classes: int) -> Float[np.ndarray, "K J"]:
 class ClassDensity:
     """The density; see :class:`bayesdrop.hmc.kernels.density.LogDensity`.
 
-    In the operands, :class:`.density.DensityOperands`, ``target`` holds the index of the class of each row.
+    The operands are :class:`bayesdrop.hmc.kernels.density.DensityOperands`; ``target`` holds indices of classes.
 
     Attributes
     ----------

@@ -2,8 +2,8 @@ r"""Scales of single weights as coordinates of a gradient sampler: mixtures of n
 
     w_d = σ_d(s) z_d,      z ~ N(0, I),      s ~ N(0, I)
 
-where a prior gives its scales as functions of standard normal variables ``s`` (:class:`bayesdrop.priors.NonCentred`).
-In ``(z, s)`` the prior is standard normal for any law of the weights, so that a trajectory meets neither the pole of a
+where a prior (:class:`bayesdrop.priors.base.NonCentred`) gives its scales as functions of standard normal ``s``. In
+``(z, s)`` the prior is standard normal for any law of the weights, so that a trajectory meets neither the pole of a
 horseshoe nor the kink of a Laplace law (Papaspiliopoulos, Roberts & Sköld 2007). Other coordinates ``(z, s)`` of the
 weights have their own log density (:mod:`.correlated_effects`).
 
