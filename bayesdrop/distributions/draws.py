@@ -2,15 +2,15 @@
 
 ``PG(1, z) = ¼ J*(1, z/2)``. As in Polson, Scott & Windle (2013, section 4) the density of J* is bounded by the first
 term of one of two alternating series, left and right of T = 0.64, and a draw from that envelope is accepted with the
-value of the series over its first term. At these T four terms give that ratio to double precision,
+value of the series over its first term. At this T four terms give that ratio to double precision,
 
     1 − 3e + 5e³ − 7e⁶,      e = exp(−4/x) for x ≤ T,  exp(−π² x) for x > T,
 
 so that no loop over terms is needed. The whole proposal is drawn again on rejection, so the pieces are chosen by
 their masses under the *envelope*: right ``(π/2)/K exp(−KT)`` with ``K = π²/8 + z²/8``; left, for a small tilt,
 ``4Φ(−1/√T)`` (the reciprocal square of a normal tail, then accepted with ``exp(−z²x/8)``), else ``2 exp(−|z|/2)``
-(an inverse Gaussian, accepted if below T). About one draw in eight is rejected; for speed, rejected draws are gathered
-into smaller and smaller buffers.
+(an inverse Gaussian, accepted if below T). About one draw in eight is rejected; for speed, rejected draws are collected
+in smaller and smaller buffers.
 
 Reciprocals of inverse Gaussian variables are the auxiliary variables of piecewise-linear losses. They are drawn by the
 method of Michael, Schucany & Haas (1976), with the small root computed from the large one to avoid cancellation.
@@ -50,8 +50,8 @@ class Rules:
     small : int
         Number of draws up to which there are no buffers.
     first, second, spare : int
-        Buffers hold an n-th of the draws, for these n, plus ``spare``; n/8 and n/64 are expected to be left, and a
-        buffer that overflows costs another iteration.
+        The two buffers hold ``1/first`` and ``1/second`` of the draws, plus ``spare``; 1/8 and 1/64 of the draws are
+        expected in them, and a buffer that overflows costs another iteration.
     """
 
     small: int = 256
@@ -161,7 +161,7 @@ def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
     large_root = jnp.maximum(large_root, tiny)
     chance = large_root / (large_root + tilt)
     first_root = v < chance
-    # Not the root over the square, which may overflow, even if the compiler multiplies the two divisors.
+    # Not root/tilt/tilt: the compiler may multiply the two divisors, and the square may overflow.
     x_large = 1 / jnp.where(first_root, large_root, jnp.maximum(tilt * (tilt / large_root), tiny))
     next_uniform = jnp.where(first_root, v / chance, (v - chance) / jnp.maximum(1 - chance, tiny))
     use_rest = ~right & ~small
@@ -178,7 +178,7 @@ def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
 
 @jax.jit
 def reciprocal_inverse_gaussian(key: PRNGKeyArray, nu: Float[jax.Array, "*shape"]) -> Float[jax.Array, "*shape"]:
-    """Draw from GIG(½, 1, ν²), the law of the reciprocal of an inverse Gaussian with mean ``1/ν`` and shape 1.
+    """Draw from GIG(½, 1, ν²), the law of the reciprocal of an inverse Gaussian variable of mean ``1/ν`` and shape 1.
 
     Parameters
     ----------
@@ -220,8 +220,8 @@ def where_needed(condition: Any, update: Callable[..., Value], value: Value, key
     With a ``key`` it is ``update(value, key)``: JAX's check of keys (``jax_debug_key_reuse``) would count a key that
     the function holds as used once for every iteration of the loop.
 
-    It is a loop of one iteration or none: on CPUs XLA compiles the branches of ``jax.lax.cond`` to code that takes two
-    to three times as long as the same operations outside, and the body of a loop to ordinary code.
+    It is a loop of one iteration or none: on CPUs, code that XLA compiles for the branches of ``jax.lax.cond`` takes
+    two to three times as long as the same operations elsewhere, which code for the body of a loop does not.
 
     Examples
     --------

@@ -7,8 +7,8 @@ Draws come from the log-concave density of ``log x`` by rejection (:mod:`.log_co
 
     x f(x) ∝ exp D(u),     D(u) = −(R − p)(cosh u − 1) − p(e^u − 1 − u),     u = log(x / x_0),
 
-whose terms are small in the bulk of the law, however large ``ω`` and ``p``; for ``p < 0`` it is the law of ``1/x`` with
-``−p``. The constant and the moments are sums of it over ``u``, on which the trapezoidal rule converges geometrically.
+whose terms are small in the bulk of the law, however large ``ω`` and ``p``; for ``p < 0`` it holds for ``1/x``, of
+order ``−p``. Constant and moments are integrals over ``u``, on which the trapezoidal rule converges geometrically.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Rules:
     terms : int
         Terms of the series of ``e^u − 1 − u``.
     exponent, margin : float
-        Logarithm beyond which ``arccosh(1 + x)`` is ``log 2x``, and what is added so that it is not less.
+        ``log x`` beyond which ``log 2x`` replaces ``arccosh(1 + x)``, and the margin that makes it an upper bound.
     """
 
     nodes: int = 800
@@ -75,7 +75,7 @@ def _exponent(
 
 
 def _ends(p: Elementwise, omega: Elementwise) -> tuple[Elementwise, Elementwise]:
-    """Points below and above the peak at which the integrand is at most ``e⁻⁴⁵`` of it, for ``p >= 0``."""
+    """Points below and above the peak at which the integrand is at most ``e⁻⁴⁵`` of its peak, for ``p >= 0``."""
     # Above the peak D falls as R(cosh u − 1) or faster, below as the larger of its two terms.
     line = RULES.depth / jnp.maximum(p, jnp.finfo(p.dtype).tiny)
     root = jnp.hypot(omega, p)
@@ -97,7 +97,7 @@ def _arccosh_above(log_excess: Elementwise) -> Elementwise:
 
 
 def _nodes(low: Elementwise, high: Elementwise) -> tuple[Float[jax.Array, "... nodes"], Elementwise]:
-    """Nodes between the ends along a new last axis, and the logarithm of their distance, without derivatives."""
+    """Nodes between the ends along a new last axis, and the logarithm of their spacing, without derivatives."""
     low, high = lax.stop_gradient(low), lax.stop_gradient(high)
     share = jnp.arange(RULES.nodes, dtype=low.dtype) / (RULES.nodes - 1)
     u = low[..., None] + (high - low)[..., None] * share.reshape((1,) * low.ndim + (-1,))
@@ -141,7 +141,7 @@ class GeneralizedInverseGaussian(Distribution):
     p : array
         Order, any real number.
     a, b : array > 0
-        Rates of ``x`` and of ``1/x``.
+        Coefficients of ``x`` and of ``1/x``.
     validate_args : bool, optional
         As in NumPyro.
 
@@ -181,7 +181,7 @@ class GeneralizedInverseGaussian(Distribution):
         return _exponent(size, omega, jnp.where(p < 0, -u, u)) - _log_integral(size, omega) - jnp.log(value)
 
     def _standard(self) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """Order, ``ω``, and the mode ``x_0`` of ``x f(x)`` by its logarithm and itself."""
+        """Order, ``ω``, and the logarithm and the value of the mode ``x_0`` of ``x f(x)``."""
         p, a, b = jnp.broadcast_arrays(self.p, self.a, self.b)
         omega = jnp.sqrt(a) * jnp.sqrt(b)
         larger = jnp.hypot(omega, p) + jnp.abs(p)

@@ -23,7 +23,7 @@ from .draws import reciprocal_inverse_gaussian
 __all__ = ["InverseGaussian", "Numbers", "floats"]
 
 Numbers = Num[AnyArray, "..."] | float | int
-# Levels of the continued fraction of Mills' ratio, to double precision from 3 on.
+# Levels of the continued fraction of Mills' ratio, enough for double precision at x >= 3.
 _FRACTION = 50
 
 
@@ -106,7 +106,7 @@ def _mills_ratio(x: Float[jax.Array, "*shape"]) -> Float[jax.Array, "*shape"]:
 
 
 def floats(*values: Numbers) -> list[Float[jax.Array, ...]]:
-    """Arrays of one floating dtype: the widest among those given, Python numbers aside."""
+    """Convert to arrays of one floating dtype, the widest among the arguments; Python numbers do not count."""
     kinds = [jnp.asarray(value).dtype for value in values if hasattr(value, "dtype")]
     kinds = [kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)]
     dtype = max(kinds, key=lambda kind: jnp.finfo(kind).bits) if kinds else jax.dtypes.canonicalize_dtype(float)

@@ -3,8 +3,8 @@ r"""Pseudo-likelihoods of labels: exponentials of minus a loss, which need not s
     log p(y | s) = −C loss(y, s),      y ∈ {0, 1}, of sign 2y − 1,   or y ∈ {0, …, K − 1}
 
 A posterior is proportional to prior times exponential, whatever the sum over ``y``; so ``log_prob`` leaves the sum out.
-``sample`` draws from the normalised form ``exp(−C loss) / Σ_y exp(−C loss)``, the two being one law only where the sum
-does not depend on the score (as under the logistic loss with ``C = 1``).
+``sample`` draws from the normalised form ``exp(−C loss) / Σ_y exp(−C loss)``, a different likelihood of the score
+unless the sum does not depend on the score (as under the logistic loss with ``C = 1``).
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ class HingePseudoLikelihood(BernoulliPseudoLikelihood):
 
 
 class HingeGivenScale(BernoulliPseudoLikelihood):
-    """The hinge's mixture given its latent scale: ``p(y | s, λ) = 2 e^{−cζ} N(cζ; 0, λ)``, ``ζ = 1 − (2y − 1)s``.
+    """Mixture form of the hinge loss given its latent scale: ``2 e^{−cζ} N(cζ; 0, λ)``, ``ζ = 1 − (2y − 1)s``.
 
-    With ``c = C/2`` and ``λ ~ Exp(½)`` it integrates to ``exp{−C max(0, ζ)}``, and ``λ | y, s ~ GIG(½, 1, c²ζ²)``
-    (Polson & Scott 2011, theorem 1; there ``Exp(½)`` is part of the integrand).
+    With ``c = C/2`` and ``λ ~ Exp(rate ½)`` its mean is ``exp{−C max(0, ζ)}``, and ``λ | y, s ~ GIG(½, 1, c²ζ²)``
+    (Polson & Scott 2011, theorem 1, whose integrand includes the exponential density).
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class HingeGivenScale(BernoulliPseudoLikelihood):
 
 
 def log_given_scale(x: Float[jax.Array, ...], latent_scale: Float[jax.Array, ...]) -> Float[jax.Array, ...]:
-    """``log{2 e^{−x} N(x; 0, λ)}``, whose mean under ``λ ~ Exp(½)`` is ``exp{−2 max(0, x)}``; ``x`` is ``cζ``."""
+    """Logarithm of ``2 e^{−x} N(x; 0, λ)``, whose mean under ``λ ~ Exp(rate ½)`` is ``exp{−2 max(0, x)}``."""
     return math.log(2) - x - 0.5 * jnp.log(2 * math.pi * latent_scale) - 0.5 * x * x / latent_scale
 
 
@@ -141,7 +141,7 @@ class LogisticPseudoLikelihood(BernoulliPseudoLikelihood):
     Parameters
     ----------
     score : array
-        The score ``s``, the log-odds of ``y = 1`` where ``C = 1``.
+        The score ``s``, the log-odds of ``y = 1`` if ``C = 1``.
     C : array > 0, default=1.0
         Weight of the loss.
     validate_args : bool, optional
@@ -168,7 +168,7 @@ class CategoricalPseudoLikelihood(CategoricalLogits):
     Parameters
     ----------
     log_weight : array (..., K)
-        Any real numbers.
+        Log-weights of the labels, any real numbers.
     validate_args : bool, optional
         As in NumPyro.
 

@@ -1,6 +1,6 @@
 """Draw from densities on the real line whose logarithm is concave, by rejection.
 
-Beyond the points at which the logarithm is one below its peak, a concave function lies below the line through the peak
+Beyond a point at which the logarithm is one below its peak, a concave function lies below the line through the peak
 and that point (after Devroye 1986, section VII.2). At least 46 % of the proposals are accepted.
 """
 
@@ -20,14 +20,14 @@ __all__ = ["bisect", "draw_log_concave", "reach"]
 Elementwise = Float[jax.Array, "*shape"]
 Carry = tuple[PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]]
 
-# Bisections of an interval, beyond the digits of double precision.
+# Number of bisections of an interval, more than the digits of double precision need.
 _HALVINGS = 60
 
 
 def draw_log_concave(
     key: PRNGKeyArray, log_density: Callable[[Elementwise], Elementwise], peak: Elementwise, shape: tuple[int, ...]
 ) -> Elementwise:
-    """Draws of an array of laws with the given peaks; ``shape`` ends with theirs."""
+    """Draw from an array of densities with the given peaks; ``shape`` ends with the shape of ``peak``."""
     low, high = (peak + sign * _fall(log_density, peak, sign) for sign in (-1, 1))
     peak, low, high = (jnp.broadcast_to(part, shape) for part in (peak, low, high))
     log_peak, tiny = log_density(peak), jnp.finfo(peak.dtype).tiny
@@ -36,7 +36,7 @@ def draw_log_concave(
         key, y, done = carry
         key, key_draw = random.split(key)
         u, v, w = random.uniform(key_draw, (3, *shape), peak.dtype, minval=tiny)
-        # The envelope is 1 on (low, high), and beyond it e^{−t}, t the distance from the peak in units of its half.
+        # The envelope is 1 on (low, high), and e^{−t} beyond, with t = 1 at low and high and t = 0 at the peak.
         middle, tail = high - low, jnp.exp(-1.0).astype(peak.dtype)
         u = u * middle * (1 + tail)
         right = u < middle + tail * (high - peak)

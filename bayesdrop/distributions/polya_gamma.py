@@ -39,10 +39,10 @@ class Rules:
         Maximum number of draws of PG(1, z) that are summed; the rest of an integer shape is drawn as one inverse
         Gaussian of the same mean and variance.
     share, min_terms, max_terms : float, int, int
-        Gamma terms that are drawn for a shape ``f`` below 2: ``share/f``, from ``min_terms`` to ``max_terms``. The
-        smaller the shape, the more terms are tiny.
+        Gamma terms that are drawn for shapes below 2, the least of which is ``f``: ``share/f``, from ``min_terms`` to
+        ``max_terms``. The smaller the shape, the more terms are tiny.
     largest : float
-        Shape of an inverse Gaussian beyond which its draws are equal.
+        Maximum shape of an inverse Gaussian; beyond it its draws equal its mean.
     """
 
     summed: int = 64
@@ -74,10 +74,10 @@ class PolyaGamma(Distribution):
     Notes
     -----
     The sampler is exact for integer ``b`` up to 64, as a sum of exact draws of PG(1, z). A fractional part, together
-    with one of the whole ones if there is any, is a shape ``f`` below 2 and is drawn as its first ``1.2/f`` gamma terms
-    (4 to 64) plus an inverse Gaussian that matches the mean and the variance of the rest: mean and variance are exact,
-    and the distribution function is off by less than 1e-3 for ``f >= 0.02`` (below that by up to 0.02). What exceeds 64
-    is drawn as an inverse Gaussian of the same mean and variance, off by less than 1e-3.
+    with 1 of the integer part if that is not 0, is a shape ``f`` below 2, drawn as at least its first ``1.2/f`` gamma
+    terms (4 to 64) plus an inverse Gaussian that matches the mean and the variance of the rest: mean and variance are
+    exact, and the distribution function is off by less than 1e-3 for ``f >= 0.02`` (below that by up to 0.02). The part
+    of ``b`` above 64 is drawn as an inverse Gaussian of the same mean and variance, off by less than 1e-3.
 
     References
     ----------
@@ -128,7 +128,7 @@ class PolyaGamma(Distribution):
 def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
     """Draw the integer part by sums, the fractional part and the excess by matched moments."""
     key_sum, key_part, key_rest = random.split(key, 3)
-    # A fraction joins one of the whole draws, if there is any: the larger a shape, the fewer terms must be drawn.
+    # A fraction takes 1 from the integer part, if that is not 0: a larger shape needs fewer terms.
     whole = jnp.floor(b)
     part = b - whole
     joined = jnp.where((part > 0) & (whole > 0), jnp.ones_like(b), 0)
@@ -151,7 +151,7 @@ def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
 
 
 def _matched(key: PRNGKeyArray, b: Elementwise, mean: Elementwise, spread: Elementwise) -> Elementwise:
-    """Inverse Gaussian of ``b`` times the mean and ``spread/b`` times the square of its mean; 0 where ``b`` is 0."""
+    """Inverse Gaussian of mean ``b mean`` and of variance ``spread/b`` in units of its square; 0 where ``b`` is 0."""
     is_positive = b > 0
     # In units of the mean, so that no power of a small number underflows.
     shape = jnp.minimum(jnp.where(is_positive, b, 1) / spread, RULES.largest)

@@ -1,6 +1,6 @@
 r"""Compute the density of PG(b, z), ``cosh^b(z/2) exp(−z²x/2)`` times that of PG(b, 0), for :mod:`.polya_gamma`.
 
-There are three algorithms, each for a part of the ``(x, b)`` plane.
+Three algorithms each cover a part of the ``(x, b)`` plane.
 
 *Small x.* The alternating series of Polson, Scott & Windle (2013, section 2.3). Its exponents and the tilt are one
 square, ``−½(zx − b/2)²/x``, so that nothing large cancels.
@@ -11,7 +11,7 @@ negative axis, along the contour of Talbot (1979; weights of Abate & Valkó 2004
 *Large b.* The inversion along the vertical line through the saddle point of ``K(s) + sx``, with
 ``K(s) = −b log cosh √(s/2)``, by the trapezoidal rule, exact to all digits since the integrand is nearly normal. With
 ``q = 2s`` the saddle solves ``tanh(√q/2)/(2√q) = x/b`` (Windle, Polson & Scott 2014). The
-integral does not depend on the position of the line, so that derivatives are taken for a constant line.
+integral does not depend on the position of the line, so that derivatives treat the line as fixed.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ def log_density(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
 
 
 def _first_term(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
-    """Logarithm of ``2^{b−1} b/√(2πx³) exp(−b²/(8x))`` and the tilt: an inverse Gaussian density up to ``e^{−z}``."""
+    """Logarithm of the tilted ``2^{b−1} b/√(2πx³) exp(−b²/(8x))``: an inverse Gaussian density × ``(1 + e^{−z})^b``."""
     away = (z * x - b / 2) / jnp.sqrt(x)
     first = jnp.log(b) - 0.5 * math.log(8 * math.pi) - 1.5 * jnp.log(x) - 0.5 * away * away
     return first + b * jnp.log1p(jnp.exp(-z))
 
 
 def _other_terms(x: Elementwise, b: Elementwise) -> Elementwise:
-    """Logarithm of ``Σ (−1)ⁿ Γ(n+b)/Γ(n+1)/Γ(b+1) (2n+b) exp{−(4n² + 4nb)/(8x)}``, the series by its first term."""
+    """Logarithm of ``Σ (−1)ⁿ Γ(n+b)/Γ(n+1)/Γ(b+1) (2n+b) exp{−(4n² + 4nb)/(8x)}``, the series over its first term."""
     total = jnp.ones_like(x)
     for n in range(1, RULES.terms):
         size = gammaln(n + b) - gammaln(b) - math.lgamma(n + 1) + jnp.log(2 * n + b) - jnp.log(b)
@@ -117,7 +117,7 @@ def _talbot(x: Elementwise, b: Elementwise) -> Elementwise:
 
 
 def _vertical(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
-    """Inversion along ``s = ŝ + it``: ``log Σ h/(2π) Re exp{K(s) + sx}`` and the tilt, relative to the saddle point."""
+    """Inversion along ``s = ŝ + it`` in steps ``h``: ``log Σ h/(2π) Re exp{K(s) + sx}``, tilted, about the saddle ŝ."""
     q, variance = jax.lax.stop_gradient(_saddle(jax.lax.stop_gradient(x / b)))
     spacing, nodes = RULES.line[x.dtype != jnp.float64]
     step = spacing / jnp.sqrt(jax.lax.stop_gradient(b) * variance)
@@ -137,7 +137,7 @@ def _vertical(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
 
 
 def log_cosh_change(half: Elementwise, change: Elementwise) -> Elementwise:
-    """``log cosh √(half² + change) − log cosh half``, of a cosine where the root is imaginary; without cancellation."""
+    """``log cosh √(half² + change) − log cosh half`` without cancellation; a cosine if the root is imaginary."""
     scale = jnp.maximum(half, 1)
     unit = 1 / scale  # the square of a large number overflows
     square = (half * unit) ** 2 + change * unit * unit
@@ -165,7 +165,7 @@ def _log_cosh_ratio(root: jax.Array, start: jax.Array, t: Float[jax.Array, ...])
     is_close = jnp.abs(root) + jnp.abs(start) < 2
     r, h, d = (jnp.where(is_close, part, 0) for part in (root, start, apart))
     change = 2 * jnp.sinh((r + h) / 2) * jnp.sinh(d / 2) / jnp.cosh(h)
-    # Only a ratio near one is taken this way: it cannot wind around the origin, where a logarithm jumps.
+    # Only for a ratio near one, which cannot wind around the origin, where the logarithm jumps.
     is_close &= jnp.abs(change) < 0.5
     far_value = apart + jnp.log1p(jnp.exp(-2 * root)) - jnp.log1p(jnp.exp(-2 * start))
     return jnp.where(is_close, jnp.log1p(jnp.where(is_close, change, 0)), far_value)
@@ -187,7 +187,7 @@ def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
 
 
 def unit_moments(root: Elementwise, real: jax.Array | bool) -> tuple[Elementwise, Elementwise]:
-    """Mean and variance of PG(1, z) at ``z = root``, or ``i root`` where it is not ``real``; ``root >= 0``."""
+    """Mean and variance of PG(1, z) at ``z = root`` if ``real``, else at ``z = i root``; ``root >= 0``."""
     small = root < RULES.series_limit
     safe = jnp.where(small, jnp.ones_like(root), root)
     decay = jnp.exp(-safe)

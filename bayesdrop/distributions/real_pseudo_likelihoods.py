@@ -41,7 +41,7 @@ class NormalPseudoLikelihood(Normal):
     precision : array > 0, default=1.0
         Weight ``C`` of the squared loss.
     peak : array, default=0.0
-        The greatest log-weight.
+        Maximum of the log-weight.
     validate_args : bool, optional
         As in NumPyro.
 
@@ -124,18 +124,18 @@ class EpsilonInsensitivePseudoLikelihood(Distribution):
 
 
 class EpsilonInsensitiveGivenScales(NormalPseudoLikelihood):
-    """The ε-insensitive loss's mixture given both latent scales, normal in ``y``.
+    """Mixture form of the ε-insensitive loss given both latent scales, normal in ``y``.
 
     The loss is the sum of ``max(0, ζ)`` at ``ζ = y − s − ε`` and at ``ζ = s − y − ε``. With ``c = C/2`` each has the
-    factor ``2 e^{−cζ} N(cζ; 0, λ)``, whose mean under ``λ ~ Exp(½)`` is ``exp{−C max(0, ζ)}`` (Chen et al. 2015,
-    section 4.3, with the squares that enclose the latent scales).
+    factor ``2 e^{−cζ} N(cζ; 0, λ)``, whose mean under ``λ ~ Exp(rate ½)`` is ``exp{−C max(0, ζ)}`` (Chen et al. 2015,
+    section 4.3, with squares that enclose the latent scales as well).
 
     Parameters
     ----------
     score : array
         The score ``s``.
     above, below : array > 0
-        The two latent scales.
+        Latent scales ``λ`` of the losses above and below the tube.
     C : array > 0, default=1.0
         Weight of the loss.
     epsilon : array >= 0, default=0.1
@@ -181,7 +181,7 @@ class ConvexPseudoLikelihood(Distribution):
     loss : callable
         ``(y, *moments)``, elementwise, and differentiable almost everywhere.
     moments : sequence of arrays
-        Other arguments of the loss; the search for its minimum begins at the first, in units of ``y``.
+        Other arguments of the loss; at the first, in units of ``y``, the search for the minimum begins.
     C : array > 0, default=1.0
         Weight of the loss.
     validate_args : bool, optional

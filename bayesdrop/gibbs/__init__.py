@@ -1,1 +1,1 @@
-"""Gibbs samplers: of the feature-noising model, masks included, and of the pseudo-posterior of averaged noise."""
+"""Gibbs samplers of the feature-noising model, masks included, and of the pseudo-posterior under averaged noise."""

@@ -1,4 +1,4 @@
-"""Choose the Gaussian draw of the weights of a Gibbs sampler, by the first row of a table that holds."""
+"""Choose how a Gibbs sampler draws its weights: the first row of a table whose condition holds."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["CHOICES", "Case", "Limits", "choose"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes up to which a way is taken.
+    """Sizes that decide how the weights are drawn, and settings of the moves under a spike-and-slab prior.
 
     Attributes
     ----------
     factored : int
-        Side of a matrix that is factored for every chain and draw.
+        Maximum side of a matrix that is factored for every chain and draw.
     swaps : int
-        Proposals per sweep to swap a feature that is in for a correlated one.
+        Maximum number of proposals, per sweep and class, to swap an included feature for a correlated one.
     neighbours : int
-        Features of the largest correlation with each that it may be swapped for.
+        Number of its most correlated features for which each feature may be swapped.
     correlation : float
         Minimum absolute correlation of features that are swapped.
     at_once : int
-        Features whose odds of entering the model follow its moves at once.
+        Number of features or groups whose log odds are updated together after a move.
     first_size : int
-        Features in the first model of the last chain; the first chain starts without any.
+        Maximum number of free features in the first model of the last chain; the first chain starts without any.
     proposals : int
-        Pairs of a weight and a dropout rate that a step of an indicator compares, where entries may be dropped.
+        Pairs of a weight and a dropout rate that the update of an indicator compares, if entries may be dropped.
     """
 
     factored: int = 1500
@@ -68,7 +68,7 @@ CHOICES = (
         "forms no n × n or p × p matrix, and sparse features stay sparse",
     ),
 )  # fmt: skip
-"""Ways from the first that is taken if it can be."""
+"""Ways to draw the weights, in order of preference."""
 
 
 def choose(case: Case, limits: Limits) -> Choice:

@@ -1,15 +1,15 @@
-r"""One number added to the weights of a feature in all classes, under a spike-and-slab prior.
+r"""Draw a common shift of the weights of a feature in all classes, under a spike-and-slab prior.
 
 The probabilities of the classes depend on ``w_k − w_l`` alone, so that a common shift of the weights of a unit changes
-their prior only. Given these contrasts, either all ``K`` classes have the unit, or all but one, ``k``, whose weight is
-zero. With ``w̄`` the mean over the classes, and ``odds_k`` the prior odds that class ``k`` has the unit given all other
-indicators, the cases have the relative probabilities
+their prior only. Given these contrasts, either all ``K`` classes include the unit, or all but one, ``k``, whose weight
+is zero. With ``w̄`` the mean over the classes, and ``odds_k`` the prior odds that class ``k`` includes the unit given
+all other indicators, the cases have the relative probabilities
 
     all but k:  exp{−½ K P (w_k − w̄)²}/odds_k,        all:  1/√K,  and then  w̄ ~ N(0, 1/(KP)).
 
-For a unit of several columns the exponential, the root and the law of ``w̄`` are those of each column, and the odds
-count once. So a feature of the classes ``a, b`` becomes one of ``b, c`` in one step; one class after another gets there
-only through all three.
+For a unit of several columns the exponential, the root and the law of ``w̄`` apply to each column, and the odds count
+once. With three classes, a feature of ``a, b`` becomes one of ``b, c`` in one step; moves of one class at a time get
+there only through a model in which all three include it.
 
 Shapes: ``K`` classes, ``p`` features, ``u`` units.
 """
@@ -31,7 +31,7 @@ def shift_all_classes(
     included: Bool[np.ndarray, "K u"],
     weight: Float[np.ndarray, "K p"],
 ) -> Float[np.ndarray, " p"]:
-    """Draw the common part of the weights of each unit that at most one class has not; return the shifts.
+    """Draw the common part of the weights of each unit that at most one class lacks; return the shifts.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def shift_all_classes(
         included[:, unit] = True
         columns, place = units.columns[unit], unit + u * np.arange(K)
         odds = units.law.log_odds(included.ravel(), place)
-        if np.any(odds == -np.inf):  # a class whose parents are out
+        if np.any(odds == -np.inf):  # a class that excludes the unit's parents
             included[:, unit] = own
             continue
         away = weight[:, columns] - weight[:, columns].mean(axis=0)

@@ -2,17 +2,17 @@ r"""Gibbs sampling under a spike-and-slab prior: which features are in the model
 
     γ_d ~ Bernoulli(π),   w_d ~ N(0, 1/P_d) if γ_d = 1,   w_d = 0 else,   p(y | w, b) = exp{−C Σ s_i loss(y_i, score_i)}
 
-One sweep draws the auxiliary variables of the loss given the scores; the indicators with all weights integrated out
-(:mod:`.moves.active_set`), a learnt ``π`` too; the weights that are in, and the intercept; then ``π``, a learnt scale
-of the slab, and the scale or shape of the likelihood. Effects of random terms are columns that never leave; their
-scales are drawn with the slab's, given the weights and then given their directions (:mod:`.moves.scales`). Of a loss
-that is no likelihood the posterior is a pseudo-posterior. Python drives the sweeps: NumPy draws the indicators, chain
-by chain, and JAX the rest.
+One sweep draws the auxiliary variables of the loss given the scores; the indicators, with all weights and a learnt
+``π`` integrated out (:mod:`.moves.active_set`); the included weights and the intercept; then ``π``, a learnt scale of
+the slab, and the scale or shape of the likelihood. Effects of random terms are columns that are always included; their
+scales are drawn with the slab's, given the weights and then given their directions (:mod:`.moves.scales`). If the loss
+is not minus a log-likelihood, the posterior is a pseudo-posterior. Python drives the sweeps: NumPy draws indicators,
+weights, intercept and ``π``, chain by chain, and JAX the other variables.
 
-Of ``K`` classes, ``P(y_i = k) ∝ exp(s_ik)``, each has its indicators and weights. A sweep goes through them:
-given the scores of the others ``s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic regression of class ``k``
-against the rest (Holmes & Held 2006), with auxiliary variables, indicators and weights as above. Then what the classes
-have in common is drawn (:mod:`.common_shift`). Their intercepts are flat, so that only contrasts have a
+With ``K`` classes, ``P(y_i = k) ∝ exp(s_ik)``, each class has its own indicators and weights, and is drawn in turn:
+given the scores of the others, ``s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic regression of class ``k``
+against the rest (Holmes & Held 2006), with auxiliary variables, indicators and weights as above. Then the common part
+of the weights is drawn (:mod:`.common_shift`). The intercepts have a flat prior, so that only their contrasts have a
 posterior: they are centred after each sweep, which changes no probability, and drawn once more
 (:func:`.moves.class_features.draw_intercepts`).
 
@@ -56,7 +56,7 @@ __all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "RowOperand
 
 
 class RowOperands(NamedTuple):
-    """What JAX reads: the rows and priors, by the names of :class:`.marginalised.MarginalOperands`."""
+    """Rows and priors for JAX, with the field names of :class:`.marginalised.MarginalOperands`."""
 
     target: Float[jax.Array, " n"]
     row_weight: Float[jax.Array, " n"]
@@ -75,20 +75,20 @@ class InclusionOperands(NamedTuple):
     Attributes
     ----------
     rows : RowOperands
-        What JAX reads.
+        Rows and priors for JAX.
     transposed, squared : arrays (q, m), or scipy.sparse.csr_array of sparse features
-        Columns of the features and the intercept, as rows, with one more entry if the intercept has a prior; and the
+        Transposed matrix of features and intercept, ``m = n``, or ``n + 1`` if the intercept has a prior; and the
         same with every entry squared.
     law : InclusionLaw
-        Law of the indicators, of all classes one after another.
+        Prior of the indicators, of all classes one after another.
     units : Units
-        The same, as the moves read it.
+        Columns and prior of the units, for the moves.
     neighbours : Neighbours
-        Features that may be swapped.
+        Units for which each unit may be swapped.
     limits : Limits
         Number of swaps and size of the first models.
     grouped : tuple of int arrays
-        Weights of each learnt scale, if random terms have some.
+        Indices of the weights of each learnt scale; empty without random terms.
     """
 
     rows: RowOperands
@@ -102,7 +102,7 @@ class InclusionOperands(NamedTuple):
 
 
 class InclusionState(NamedTuple):
-    """State of ``C`` chains, by the names of :class:`.marginalised.MarginalState`.
+    """State of ``C`` chains, with the field names of :class:`.marginalised.MarginalState`.
 
     ``included`` and ``log_odds`` (C, Ku) are the indicators, one class after another, and the log odds of each at its
     turn; ``chance`` (C,) is the inclusion probability and ``log_prior`` (C,) the log probability of the indicators.
@@ -125,14 +125,14 @@ class InclusionState(NamedTuple):
 
 @dataclass(frozen=True)
 class InclusionKernel(WeightPrior):
-    """The transition, called by Python; see :class:`bayesdrop.sampling.protocols.HostKernel`.
+    """Markov transition that Python calls; see :class:`bayesdrop.sampling.protocols.HostKernel`.
 
     Attributes
     ----------
     loss : Augmented
-        The plain loss; of many classes the logistic loss of one against the rest.
+        Plain loss; with many classes the logistic loss of one class against the rest.
     learns_chance : bool
-        The inclusion probability is learnt.
+        Whether the inclusion probability is learnt.
     classes : tuple of int
         ``(K,)``; empty if a row has one score.
     """
@@ -143,7 +143,7 @@ class InclusionKernel(WeightPrior):
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
+        """Dims of the recorded variables."""
         own = ("class",) * len(self.classes)
         of_features = dict.fromkeys(("included", "inclusion_probability"), (*own, "feature"))
         names = self.declared(*own) | of_features | {"model_size": own}
@@ -155,12 +155,12 @@ class InclusionKernel(WeightPrior):
         return self.loss
 
     def shapes(self, operands: InclusionOperands, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, Any]]:
-        """Shapes of the state and of what a step records."""
+        """Shapes of the state and of the record of a step."""
         state = self.init(operands, key, chains)
         return jax.eval_shape(lambda: state), jax.eval_shape(partial(_record, self, operands.rows, state))
 
     def init(self, operands: InclusionOperands, key: PRNGKeyArray, chains: int) -> InclusionState:
-        """Start at models of different sizes, from none but the forced units in the first chain."""
+        """Start the chains at models of different sizes; the first chain has the forced units only."""
         law, limits = operands.law, operands.limits
         key, key_model, key_scale = jax.random.split(key, 3)
         generator, free = _generator(key_model), np.flatnonzero(~law.is_forced)
@@ -176,10 +176,10 @@ class InclusionKernel(WeightPrior):
             state = self.sweep(operands, state)
         return state, _record(self, operands.rows, state)
 
-    # Each product of BLAS is small: more threads take twice the processor time, and longer.
+    # Each BLAS product is small: more threads double the processor time and lengthen the run.
     @one_blas_thread()
     def sweep(self, operands: InclusionOperands, state: InclusionState) -> InclusionState:
-        """Auxiliary variables; indicators, weights and inclusion probability of each chain; scales."""
+        """Draw auxiliary variables; indicators, weights and inclusion probability of each chain; then parameters."""
         key, key_aux, key_model, key_scale = jax.random.split(state.key, 4)
         keys = jax.random.split(key_aux, self.classes[0]) if self.classes else (key_aux,)
         generator, included, law = _generator(key_model), np.array(state.included), operands.law
@@ -249,9 +249,9 @@ def _first(
 def _pseudo(
     kernel: InclusionKernel, rows: RowOperands, key: PRNGKeyArray, state: InclusionState, k: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Pseudo-observations of all rows (C, m), the offset taken off, and precisions of all columns (C, q).
+    """Pseudo-observations of all rows (C, m), less the offset, and prior precisions of all columns (C, q).
 
-    Of many classes they are those of class ``k``, and the offset is minus what the scores of the others come to.
+    With many classes they are those of class ``k``, whose offset is ``−log Σ_{l≠k} exp(s_il)``.
     """
     mean, target, offset = state.mean, rows.target, None if rows.offset is None else rows.offset[None]
     if kernel.classes:
@@ -291,9 +291,9 @@ def _finish(
     logged: Any,
     shares: Any,
 ) -> InclusionState:
-    """Take new weights, and draw the scales and the parameter of the likelihood given them.
+    """Store new weights; draw class intercepts, the scales and the parameter of the likelihood given them.
 
-    ``shares`` (g, C, n) are what the weights of each learnt scale add to the scores; None without random terms.
+    ``shares`` (g, C, n): contributions of the weights of each learnt scale to the scores; None without random terms.
     """
     key_slab, key_parameter = jax.random.split(key)
     p = rows.precision.shape[0]
@@ -313,7 +313,7 @@ def _finish(
         chance=chance, log_prior=log_prior,
     )  # fmt: skip
     if rows.learnt is not None:
-        # Weights that are out say nothing of the scale.
+        # Excluded weights carry no information on the scale.
         weights = state.weight.reshape(len(mean), -1, p)
         is_in = jnp.sum(weights != 0, axis=1).astype(mean.dtype)
         size = by_group(is_in.T, rows.learnt.index, state.log_scale.shape[1]).T
@@ -338,7 +338,7 @@ def _finish(
 def _along_rays(
     kernel: InclusionKernel, rows: RowOperands, key: PRNGKeyArray, state: InclusionState, start: Any, shares: Any
 ) -> tuple[InclusionState, Float[jax.Array, "C g"]]:
-    """Draw scales given the directions of the weights, the weights with them."""
+    """Draw scales given the directions of the weights, and rescale the weights."""
     learnt: Any = rows.learnt
     parts = _real(rows, shares)
 
@@ -366,13 +366,13 @@ def _costs(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) ->
 
 
 def _membership(kernel: InclusionKernel, rows: RowOperands) -> Bool[jax.Array, "K n"]:
-    """Rows of each class."""
+    """Whether each row belongs to each class."""
     return rows.target[None] == jnp.arange(kernel.classes[0], dtype=rows.target.dtype)[:, None]
 
 
 @partial(jax.jit, static_argnums=0)
 def _record(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -> dict[str, jax.Array]:
-    """What is kept of a draw."""
+    """Record of a draw."""
     dtype, lead = state.weight.dtype, state.weight.shape[:-1]
     effects = state.weight.shape[-1] - rows.unit.shape[0]
     is_in, chance = (

@@ -1,4 +1,4 @@
-"""Bind a model under a spike-and-slab prior: its columns, units and priors as the kernel reads them."""
+"""Bind a model with a spike-and-slab prior: prepare its columns, units and priors for the kernel."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ __all__ = ["bind_inclusion", "check_indicators", "with_slab"]
 
 
 def with_slab(model: Model) -> Model:
-    """The model with the slab for the prior of the features, as if all were included."""
+    """Replace the spike-and-slab prior of a model by its slab, as if all features were included."""
     prior: Any = model.weight_prior
     effects = getattr(prior, "size", 0)
     return replace(model, weight_prior=replace(prior, features=prior.features.slab) if effects else prior.slab)
 
 
 def check_indicators(model: Model, rate_map: RateMap, law: InclusionLaw) -> InclusionLaw:
-    """The law of the indicators, or an error if the sampler with masks does not take it.
+    """Return the prior of the indicators; raise an error if the sampler with masks does not support it.
 
     Raises
     ------
     ValueError
-        If the rates are the default or shared, features enter together, or the intercept has a prior.
+        If the rates are the default or shared, features have groups or heredity, or the intercept has a prior.
     """
     place, advice = "weight_prior: bd.SpikeSlab", "take rates=bd.Fixed(0.0) for features without noise"
     if model.rates is None:
@@ -71,7 +71,7 @@ def bind_inclusion(
     Raises
     ------
     ValueError
-        If entries may be dropped or are noised, or forced features are more than the rows.
+        If entries may be dropped or are noised, classes have random terms, or more features are forced than rows exist.
     """
     n, p = data.design.shape
     prior: Any = model.weight_prior

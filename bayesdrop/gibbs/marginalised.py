@@ -4,8 +4,8 @@ r"""Gibbs sampling of the pseudo-posterior ``exp(−U)``: fixed noise, averaged 
 
 with the moments ``m_i`` (an offset included) and ``v_i`` of the noised scores and the augmentation bound ``φ``. Each
 sweep draws weights and intercept as :class:`.weights.AugmentedWeights` does. Without noise it is the Gibbs sampler of
-the Bayesian support vector machine and of logistic regression. Scale mixtures of the weights' prior and an unknown
-scale or shape of the likelihood add a draw each.
+the Bayesian support vector machine and of logistic regression. A scale-mixture prior of the weights, and an unknown
+scale or shape of the likelihood, add a draw each.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -59,15 +59,15 @@ class MarginalOperands(NamedTuple):
     target, row_weight : array (n,)
         Labels −1 and +1 or numbers, and ``C`` times the row weights.
     precision : array (p,)
-        Prior precision of the weights; where it is drawn, the one to start from.
+        Prior precision of the weights; its starting value if it is drawn.
     scales : pytree of arrays (1, …)
-        Latent scales of the weights to start from, empty for a normal prior.
+        Starting values of the latent scales of the weights, empty for a normal prior.
     learnt : ScaleOperands or None
-        Scales that normal weights share and that are drawn.
+        Learnt scales that normal weights share; None if there are none.
     parameter : ParameterOperands or None
-        Prior of the scale or shape of the likelihood, where it is drawn.
+        Prior of the learnt scale or shape of the likelihood; None if nothing is learnt.
     offset : array (n,), optional
-        Known part of every row's score, which the means of a state have.
+        Known part of every row's score, included in the means of a state.
     location : array (p,), optional
         Prior mean of the weights; None if it is 0.
     level : LevelOperands, optional
@@ -113,7 +113,7 @@ class MarginalState(NamedTuple):
 
 @dataclass(frozen=True)
 class MarginalKernel(WeightPrior):
-    """The transition: everything that is fixed when it is compiled, and nothing that is data.
+    """Markov transition, with everything that is fixed at compilation and no data.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class MarginalKernel(WeightPrior):
     weights: AugmentedWeights
 
     def init(self, operands: MarginalOperands, key: PRNGKeyArray, chains: int) -> MarginalState:
-        """Start at weights of half their prior scale."""
+        """Start at random weights of half their prior scale."""
         key, key_weight, key_scale = jax.random.split(key, 3)
         p, dtype = operands.precision.shape[0], operands.target.dtype
         weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
@@ -135,7 +135,7 @@ class MarginalKernel(WeightPrior):
         return MarginalState(weight, intercept, mean, var, key=key, **priors)
 
     def sweep(self, operands: MarginalOperands, state: MarginalState) -> MarginalState:
-        """Auxiliary variables, weights and intercept, then scales, of the weights and of the likelihood."""
+        """Draw auxiliary variables, weights and intercept, then scales of the weights and the learnt parameter."""
         key, key_aux, key_draw, key_scale, key_parameter = jax.random.split(state.key, 5)
         row_weight: Any = np.ones((), operands.target.dtype)
         if not self.unit_weight:
@@ -150,7 +150,7 @@ class MarginalKernel(WeightPrior):
             new_precision, scales = self.mixture_precision(key_scale, state.weight, state.scales)
             state = state._replace(precision=new_precision, scales=scales)
         state = self._draw_scales(operands, state, key_scale)
-        # Given the weights and before the next auxiliary variables, of which it is not independent.
+        # Given the weights and before the next auxiliary variables, which depend on it.
         if self.parameter is not None and self.parameter.is_scale:
             return draw_scale(self, operands, key_parameter, state, jnp.sum(self.costs(operands, state), axis=1))
         if self.parameter is not None:
@@ -169,11 +169,11 @@ class MarginalKernel(WeightPrior):
         return self.weights.loss
 
     def given(self, state: MarginalState) -> AugmentedWeights:
-        """Draw of weights and intercept at the shapes of the chains."""
+        """Draw of weights and intercept, with the chains' shapes of the likelihood."""
         return replace(self.weights, loss=self.flat_loss(state, state.mean.shape[1]))
 
     def _draw_scales(self, operands: MarginalOperands, state: MarginalState, key: PRNGKeyArray) -> MarginalState:
-        """Scales that weights share: given the weights, then given their directions, weights and moments with them."""
+        """Draw shared scales given the weights, then given their directions; rescale weights and moments."""
         learnt = operands.learnt
         if learnt is None:
             return state
@@ -182,8 +182,8 @@ class MarginalKernel(WeightPrior):
         start = draw_given_weights(key_weights, learnt, away, state.log_scale)
         has_variance = self.weights.quadratic or self.weights.linear or self.weights.constant
         if operands.level is not None or (operands.location is not None and has_variance):
-            # A prior of the intercept depends on the weights too, and the variance of the scores along a ray that does
-            # not begin at 0 is not a power of the factor: the draw given the weights is enough.
+            # A prior of the intercept depends on the weights too, and along a ray that does not begin at 0 the variance
+            # of the scores does not scale with a power of the factor: the draw given the weights is enough.
             return state._replace(log_scale=start, precision=weight_precision(learnt, start))
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
@@ -224,7 +224,7 @@ class MarginalKernel(WeightPrior):
         return value
 
     def record(self, operands: MarginalOperands, state: MarginalState) -> dict[str, jax.Array]:
-        """Record of a draw: weight (C, p), intercept, sigma, global scale and lp (C,)."""
+        """Record of a draw: weight (C, p), intercept, learnt scales and likelihood parameter, and lp (C,)."""
         away = operands.from_location(state.weight)
         lp = -0.5 * jnp.sum(state.precision * away * away, axis=1) - state.noise_precision * jnp.sum(
             self.costs(operands, state), axis=1
@@ -239,7 +239,7 @@ class MarginalKernel(WeightPrior):
 def bound_priors(
     model: Model, data: Dataset, columns: Columns, choice: str, sweeps: int, dtype: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fields of every kernel that draws a prior with the weights, and its operands, by their names."""
+    """Fields and operands, by name, that the kernels with a normal or scale-mixture prior share."""
     p, prior, parameter = len(data.feature_names), model.weight_prior, learnt_parameter(model.loss)
     row_weight, learnt, location = model.C * data.weight, prior.learnt_scale(p), prior.location(p)
     scales, real = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), partial(placed, dtype=dtype)

@@ -1,12 +1,12 @@
-"""The sampler that a user chooses: it builds the kernel of :mod:`.moves.kernel` for a model and data.
+"""The Gibbs method that a user chooses: it builds the kernel and operands for a model and data.
 
-A row whose weight is a whole number is that number of rows: each copy has masks of its own, as a power of its
-likelihood asks.
+The weight of a row is a power of its likelihood. A row with a whole number as weight is therefore that number of
+copies, each with masks of its own:
 
     [Σ_α p(α | η) exp{−C loss(y, s(α))}]^s  =  Σ_{α¹…αˢ} Π_k p(αᵏ | η) exp{−C loss(y, s(αᵏ))}
 
-A power that is not a whole number has no such form, unless the row has no entry that may be dropped: then there is
-nothing to sum, and its weight multiplies the loss.
+A power that is not a whole number has no such form, unless no entry of the row may be dropped: then there is no sum,
+and the weight multiplies the loss.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .weights import DRAWS
 
 __all__ = ["Gibbs", "first_broken_weight", "with_copies"]
 
-# Warm-up is tempered where the response varies by more than this number of variances of the noise.
+# Warm-up is tempered if the variance of the noise is less than this share of the response's.
 _TEMPERED = 0.2
 
 
@@ -50,11 +50,11 @@ _TEMPERED = 0.2
 class Gibbs:
     """Partially collapsed Gibbs sampler of the feature-noising model; exact, without step sizes to choose.
 
-    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, which makes no
+    Models of many classes, ``bd.Softmax()``, use the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, which makes no
     joint moves.
 
-    Under the prior ``bd.SpikeSlab`` it draws which features are in the model, or in that of each class:
-    :mod:`bayesdrop.gibbs.inclusion`, and with dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
+    Under the prior ``bd.SpikeSlab`` it draws which features the model, or the model of each class, includes:
+    :mod:`bayesdrop.gibbs.inclusion`, and with dropped entries :mod:`bayesdrop.gibbs.moves.indicators`; no joint moves.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.
@@ -65,7 +65,7 @@ class Gibbs:
         Sweeps per recorded draw. Draws cost memory and disk, sweeps only time. One is usually enough: on the data sets
         of scikit-learn the default draws have R-hat of at most 1.01 and effective sample sizes of several hundred.
     joint_moves : int, default=2
-        Trajectories that move weights and scores jointly in each sweep, after the coordinate moves; 0 for none.
+        Trajectories that move weights, rates and masks jointly in each sweep, after the coordinate moves; 0 for none.
     dtype : str, default="float32"
         ``"float32"`` (default) or ``"float64"``. Single precision is faster and agrees with double in every test of the
         package; with a large ``C`` or strongly correlated features a Cholesky factorisation may fail, which ``sample``
@@ -77,7 +77,7 @@ class Gibbs:
         takes the first that is feasible (:mod:`bayesdrop.gibbs.choices`), conjugate gradients for sparse features; the
         attribute ``weights_drawn_by`` of a posterior names it.
     limits : Limits, optional
-        Sizes that decide between them.
+        Sizes that decide between these draws, and settings of the moves under ``bd.SpikeSlab``.
 
     See Also
     --------
@@ -115,12 +115,12 @@ class Gibbs:
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[Any, Any]:
-        """Build the kernel and its operands; call it under the precision of ``dtype``.
+        """Build the kernel and its operands; call it with JAX in the precision of ``dtype``.
 
         Raises
         ------
         ValueError
-            If the noise has no dropout rate, so that there are no masks to sample, or ``weights`` wants a dense matrix.
+            If the noise has no masks to sample, ``weights`` needs a dense matrix, or parts of the model do not combine.
         """
         if not model.noise.has_rate and not marginalised:
             raise ValueError(
@@ -234,13 +234,13 @@ class Gibbs:
 
 
 def _first_power(model: Model, data: Dataset) -> float:
-    """Power of the likelihood under which all that the response varies is noise; 1 for classes."""
+    """Power of the likelihood at which noise explains all variance of the response; 1 unless the loss is quadratic."""
     if not model.loss.quadratic:
         return 1.0
     total = float(data.weight.sum())
     response = data.target if data.offset is None else data.target - data.offset
     centred = response - float(data.weight @ response) / total
-    # The precision of a known variance is what the loss curves by.
+    # The curvature of the loss is the precision of a known noise variance.
     loss: Any = model.loss
     curvature = float(loss.derivatives(*np.zeros((3, 1))).mean_mean[0])
     spread = curvature * model.C * float(data.weight @ (centred * centred)) / total
@@ -248,7 +248,7 @@ def _first_power(model: Model, data: Dataset) -> float:
 
 
 def first_broken_weight(data: Dataset, rate_map: RateMap) -> float | None:
-    """The first weight that is not a whole number, of the rows that may lose an entry; None if there is none."""
+    """First weight, among rows with entries that may be dropped, that is not a whole number; None if there is none."""
     weight = np.asarray(data.weight)
     broken = ~np.isclose(np.rint(weight), weight, rtol=1e-9, atol=0)
     if np.any(broken):
@@ -263,7 +263,7 @@ def _entries(data: Dataset, rate_map: RateMap) -> Float[np.ndarray, " n"]:
 
 
 def with_copies(data: Dataset, rate_map: RateMap) -> Dataset:
-    """The data with every row that may lose an entry as often as its weight says, at weight 1.
+    """Repeat every row with entries that may be dropped as often as its weight, each copy with weight 1.
 
     Parameters
     ----------

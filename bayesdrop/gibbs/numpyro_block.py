@@ -40,7 +40,7 @@ Hyperparameter = str | FromSites | None
 
 
 class _Operands(NamedTuple):
-    """Data in one precision; ``row_weight`` (n,) and ``precision`` (p,) are what no site stands for."""
+    """Data in one precision; ``row_weight`` (n,) and ``precision`` (p,) leave out what a site gives."""
 
     features: NoisedFeatures
     row_weight: Float[jax.Array, " n"]
@@ -54,16 +54,16 @@ class WeightsBlock:
     ``gibbs_fn`` of ``numpyro.infer.HMCGibbs(NUTS(program), block, block.sites)`` (any NumPyro). Chain methods are
     those of NumPyro's kernels: "sequential", "parallel" or ``jax.vmap``. It works in the precision of the sites.
 
-    The program states the same posterior: ``weight`` (p,) normal with mean 0 and standard deviations ``scale``;
-    ``intercept`` () with a flat prior, ``ImproperUniform(constraints.real, (), ())``, if ``model.fit_intercept``; the
-    factor ``−C Σ s_i φ_i`` or a likelihood that is proportional to it as a function of the score; and priors of the
-    other sites as it pleases. Nothing checks that it does.
+    The program must state the same posterior: ``weight`` (p,) normal with the mean of ``weight_prior`` (0 by default)
+    and standard deviations ``scale``; ``intercept`` () flat, ``ImproperUniform(constraints.real, (), ())``, if
+    ``model.fit_intercept``; the factor ``−C Σ s_i φ_i`` or a likelihood that is proportional to its exponential as a
+    function of the score; and any priors of the other sites. This is not checked.
 
     Parameters
     ----------
     model : Model
-        Loss, fixed rates (``bd.Fixed(0.0)`` for no noise) or a noise without rates, and what of ``C`` and
-        ``weight_prior`` is not given below. The noise is about 0: ``centre="auto"`` is None here. With noise the
+        Loss, fixed rates (``bd.Fixed(0.0)`` for no noise) or a noise without rates, and ``C`` and the scale of
+        ``weight_prior`` unless given below. The noise is about 0: ``centre="auto"`` means None here. With noise the
         posterior is the pseudo-posterior that ``bd.sample`` calls ``target="marginalised"``, and the loss must have
         ``expectation="augmentation"``.
     X : array, data frame or scipy sparse (n, p)
@@ -93,8 +93,8 @@ class WeightsBlock:
     Raises
     ------
     ValueError
-        If the data do not fit, rates are free, the bound has no auxiliary variables, or the weight prior or the noise
-        variance is unknown and no site stands for it; during the run, if a site is missing or of another shape.
+        If the data do not fit, rates are free, the loss has no auxiliary variables, or the weight prior or the noise
+        variance is unknown and no site gives it; during the run, if a site is missing or has the wrong shape.
 
     See Also
     --------
@@ -217,7 +217,7 @@ class WeightsBlock:
         return [self._weight] if self._intercept is None else [self._weight, self._intercept]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is made again."""
+        """State without the cached operands, which are built again."""
         return {**self.__dict__, "_bound": {}}
 
     def __call__(self, rng_key: PRNGKeyArray, gibbs_sites: Sites, hmc_sites: Sites) -> dict[str, jax.Array]:
@@ -265,7 +265,7 @@ class WeightsBlock:
 
 
 def _read(name: str, source: str | FromSites, sites: Sites, q: int) -> Any:
-    """A hyper-parameter, () or (q,), from the other sites; Any, for a user's function may return a Python number."""
+    """A hyper-parameter, () or (q,), from the other sites; Any, because a user's function may return a number."""
     if callable(source):
         value = source(sites)
     elif source in sites:

@@ -2,28 +2,27 @@
 
 With the pseudo-observations ``exp(κ_i s_i − ½ ω_i s_i²)``, masked features ``Z`` and a flat intercept ``b``,
 
-    (w, b) ~ N(Q⁻¹ [1, Z]ᵀκ, Q⁻¹),      Q = diag(P, 0) + [Z, 1]ᵀ Ω [Z, 1].
+    (w, b) ~ N(Q⁻¹ [Z, 1]ᵀκ, Q⁻¹),      Q = diag(P, 0) + [Z, 1]ᵀ Ω [Z, 1].
 
-``precision_draw`` factors ``Q`` (cost n p²), ``outer_draw`` an n × n matrix (Bhattacharya, Chakraborty & Mallick 2016,
-with the flat intercept integrated out first; cost n² p), and ``gradient_draw`` solves one perturbed system by conjugate
-gradients and forms no matrix of either side (Nishimura & Suchard 2022).
+``precision_draw`` factors a p × p matrix (cost n p²), ``outer_draw`` an n × n matrix (Bhattacharya, Chakraborty &
+Mallick 2016, with the flat intercept integrated out first; cost n² p), and ``gradient_draw`` solves one perturbed
+system by conjugate gradients and forms neither matrix (Nishimura & Suchard 2022).
 
-The first two want a dense matrix; :mod:`.choices` is the table of them. Noise may be averaged inside the
-loss,
+The first two need a dense matrix; :mod:`.choices` chooses among the three. Noise may be averaged inside the loss,
 
     (w, b) ~ N(0, P⁻¹) × flat × Π_i exp{−C s_i φ(y_i, o_i + m_i, v_i)},
     m = X(g∘w) + b,    v = X²(a∘w²) + X(b∘w²) + c0ᵀw²
 
-with ``φ`` the augmentation bound and ``o`` a known offset. The auxiliary variables that make the bound make it
-conjugate: with ``r² = ζ² + v`` the hinge's ``exp{−½C(ζ + r)}`` is a mixture of ``exp{−½ω r² − ½Cζ}`` over ``λ ~ GIG(½,
-1, c²r²)`` (Polson & Scott 2011; Chen, Zhu, Chen & Chen 2015, section 4.1), the logistic ``(2 cosh ½r)^{−C}`` one over
-``PG(C, r)`` (Polson, Scott & Windle 2013). Given them, ``v`` is a quadratic form of the weights and adds to their
-precision:
+with ``φ`` the augmentation bound and ``o`` a known offset. The auxiliary variables of the bound make it conjugate: with
+``r² = ζ² + v`` the hinge's ``exp{−½C(ζ + r)}`` is a mixture of ``exp{−½ω r² − ½Cζ}`` over ``λ = c²/ω``, ``c = C/2``,
+whose conditional is ``GIG(½, 1, c²r²)`` (Polson & Scott 2011; Chen, Zhu, Chen & Chen 2015, section 4.1), the logistic
+``(2 cosh ½r)^{−C}`` one of ``exp{−½ω r²}`` over ``ω``, whose conditional is ``PG(C, r)`` (Polson, Scott & Windle 2013).
+Given ``ω``, ``v`` is a quadratic form of the weights and adds to their precision:
 
     (w, b) | ω, κ ~ N(Q⁻¹ Mᵀ(κ − ω∘o), Q⁻¹),    Q = P + MᵀΩM + diag{a∘(X²)ᵀω + b∘Xᵀω + c0 Σω}.
 
 Shapes: scores and pseudo-observations (C, n), weights and their prior precision (C, p), masks as
-:class:`.columns.Columns` says.
+:class:`.moves.columns.Columns` says.
 """
 
 from __future__ import annotations
@@ -70,11 +69,11 @@ def _solve(
 
 
 def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
-    """Draw ``(w, b)`` by a Cholesky factor of the (p + 1)-square precision.
+    """Draw ``(w, b)`` by a Cholesky factor of the p × p precision of the weights.
 
-    The precision is scaled to a unit diagonal first, so that features in very different units cost no digits, and an
+    The precision is scaled to a unit diagonal first, so that features in very different units lose no digits, and an
     intercept is drawn at the weighted mean of the rows, where it is independent of the weights: a feature that is far
-    from zero for its spread, such as a time stamp, costs none either.
+    from zero for its spread, such as a time stamp, loses none either.
     """
     columns, masks, omega, kappa, precision, prior_row = conditional
     chains = omega.shape[0]
@@ -103,7 +102,7 @@ def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool)
 
 
 def outer_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
-    """Draw ``(w, b)`` by a Cholesky factor of ``I + Ω^½ Z P⁻¹ Zᵀ Ω^½``, n-square.
+    """Draw ``(w, b)`` by a Cholesky factor of the n × n matrix ``I + Ω^½ Z P⁻¹ Zᵀ Ω^½``.
 
     The intercept comes first, from its conditional with the weights integrated out; then the weights given it.
     """
@@ -119,7 +118,7 @@ def outer_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> 
     variance = 1 / precision
     outer = jnp.einsum("cpn,cpm->cnm", half * variance[:, :, None], half)
     factor = jnp.linalg.cholesky(outer + jnp.eye(n, dtype=outer.dtype)[None])
-    target = kappa / jnp.where(root > 0, root, 1)  # rows that only fill up have ω = κ = 0
+    target = kappa / jnp.where(root > 0, root, 1)  # rows of weight zero have ω = κ = 0
     offset = jnp.zeros(chains, outer.dtype)
     if intercept:
         ones, along = _solve(factor, root), _solve(factor, target)
@@ -145,12 +144,12 @@ def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) 
     prior = jnp.sqrt(precision) * jax.random.normal(key_prior, precision.shape, omega.dtype)
 
     def back(rowwise: PerScore, square: bool = False) -> Vector:
-        """``[Z, 1]ᵀ r``, (C, p + 1), or without the one (C, p)."""
+        """``[Z, 1]ᵀ r``, (C, p + 1), or ``Zᵀ r``, (C, p), without an intercept."""
         weight = columns.transposed_product(masks, rowwise, square)
         return jnp.concatenate([weight, jnp.sum(rowwise, axis=1, keepdims=True)], axis=1) if intercept else weight
 
     def padded(weight: Float[jax.Array, "C p"]) -> Vector:
-        """Prior's part of a vector, (C, p) to (C, D): zero for the intercept, on which it is flat."""
+        """Append a zero for the intercept, whose prior is flat: (C, p) to (C, D)."""
         return jnp.pad(weight, ((0, 0), (0, int(intercept))))
 
     def apply(theta: Vector) -> Vector:
@@ -177,22 +176,22 @@ def _stiff_rows(
     back: Callable[..., Vector],
     intercept: bool,
 ) -> Callable[[Vector], Vector]:
-    """Inverse of ``D + RᵀΩ_S R`` as preconditioner: rows ``R`` (k, D) with the largest ``ω``, diagonal of the others.
+    """Preconditioner, inverse of ``D + RᵀΩ_S R``: ``k`` rows ``R`` with the largest ``ω`` whole, the others' diagonal.
 
-    The auxiliary variables of a piecewise-linear loss have a tail as heavy as Cauchy's. A row of words that few others
-    have then sets the diagonal of all of them, in one direction only: scaled by it the precision has eigenvalues near
-    zero, and their number grows with the rows. By Woodbury's identity the inverse is ``D⁻¹ − HᵀH`` with
-    ``H = L⁻¹ R D⁻¹`` and ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations instead of 495 for
-    the hinge on 3,000 rows.
+    The auxiliary variables of a piecewise-linear loss have a tail as heavy as Cauchy's. A row with a large ``ω`` and
+    rare words dominates the diagonal entries of these words, but in one direction only: scaled by the diagonal, the
+    precision has eigenvalues near zero, and more of them with more rows. By Woodbury's identity the inverse is
+    ``D⁻¹ − HᵀH`` with ``H = L⁻¹ R D⁻¹`` and ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations
+    instead of 495 for the hinge on 3,000 rows.
     """
-    max_rows = 128  # rows that the preconditioner takes exactly; their numbers are at most twice the entries
+    max_rows = 128  # maximum of k; R has at most twice as many entries as the features
     (chains, n), size = omega.shape, precision.shape[1]
     entries = sum(block.values.size for block in columns.blocks)
     k = min(max_rows, n // 2, 2 * entries // size)
     largest, chosen = jax.lax.top_k(omega, k)
     others = omega.at[jnp.arange(chains)[:, None], chosen].set(0)
     diagonal = precision + back(others, True)
-    # Rows of weight zero have ω = 0: any positive number will do where nothing but these is left.
+    # Rows of weight zero have ω = 0; if only such rows are left, any positive number will do.
     diagonal, largest = jnp.where(diagonal > 0, diagonal, 1), jnp.maximum(largest, 1e-30)
     if not k:
         return lambda residual: residual / diagonal
@@ -202,7 +201,7 @@ def _stiff_rows(
     scaled = rows / diagonal[:, None, :]
     inner = jnp.einsum("ckp,clp->ckl", scaled, rows)
     size_of_row = jnp.diagonal(inner, axis1=1, axis2=2)
-    # Rows may be copies of each other; the ridge is what rounding may take away.
+    # Rows may be copies of each other; the ridge bounds the rounding error.
     ridge = 1 / largest + k * float(jnp.finfo(omega.dtype).eps) * size_of_row
     factor = jnp.linalg.cholesky(inner + ridge[:, :, None] * jnp.eye(k, dtype=inner.dtype)[None])
     half = solve_triangular(factor, scaled, lower=True)
@@ -219,7 +218,7 @@ DRAWS: dict[str, Draw] = {
     "woodbury": outer_draw,
     "conjugate_gradient": gradient_draw,
 }
-"""The three draws by the names under which :class:`bayesdrop.Gibbs` knows them."""
+"""The three draws by their names in :class:`bayesdrop.Gibbs`."""
 
 
 def _conjugate_gradient(
@@ -250,14 +249,14 @@ def _conjugate_gradient(
 
 
 class NoisedFeatures(NamedTuple):
-    """Features, the noise on them, and what the rows are.
+    """Features, their noise, and the targets and offsets of the rows.
 
     Attributes
     ----------
     columns : Columns
         The features.
     coefficients : Coefficients of arrays (1, p)
-        Quadratic variance function of the noise; no gain is 0, and no shift is looked at.
+        Quadratic variance function of the noise; every gain is non-zero, and shifts are ignored.
     target : array (n,)
         Labels −1 and +1 or numbers.
     offset : array (n,), optional
@@ -272,18 +271,18 @@ class NoisedFeatures(NamedTuple):
 
 @dataclass(frozen=True)
 class AugmentedWeights:
-    """The draw: what is fixed when it is compiled.
+    """Draw of weights and intercept under averaged noise, with the settings that are fixed at compilation.
 
     Attributes
     ----------
     loss : Augmented
-        In its augmented form where there is noise.
+        Loss in its augmented form; without noise the plain loss.
     fit_intercept : bool
-        Draw an intercept.
+        Whether to draw an intercept.
     quadratic, linear, constant : bool
-        Which coefficients of the noise are there.
+        Which coefficients of the noise are not all zero.
     gaussian_draw : callable
-        One of :mod:`bayesdrop.gibbs.weights`.
+        One of the draws of ``DRAWS``.
     """
 
     loss: Augmented
@@ -335,9 +334,9 @@ class AugmentedWeights:
         location: Float[jax.Array, " p"] | None = None,
         level: LevelOperands | None = None,
     ) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]:
-        """Auxiliary variables given the moments (C, n) of the scores, then weights (C, p) and intercept (C,).
+        """Draw auxiliary variables given the moments (C, n) of the scores, then weights (C, p) and intercept (C,).
 
-        ``row_weight`` is ``C s_i / σ²`` (C, n), or ``np.ones(())`` where all are 1: of a plain number, not a traced
+        ``row_weight`` is ``C s_i / σ²`` (C, n), or ``np.ones(())`` if all are 1: for a plain number, not a traced
         array, the auxiliary sampler is exact and cheaper. ``precision`` (C, p) is the prior's, and ``location`` (p,)
         its mean, None if that is 0; ``level`` is the prior of the intercept, None if that is flat.
         """
@@ -352,10 +351,10 @@ class AugmentedWeights:
             jnp.ones((block.values.shape[0], chains, block.values.shape[1]), bool) for block in features.columns.blocks
         )
         gain = features.coefficients.gain
-        # The Gaussian draw knows X and not M = X diag(g): it draws g∘w.
+        # The Gaussian draw has X and not M = X diag(g): it draws g∘w.
         total, centre = precision + self.added_precision(features, omega, everything), None
         if location is not None:
-            # The noise draws the weights towards 0, so that they are about less than the prior's mean.
+            # The noise shrinks the weights towards 0, so that they are centred between 0 and the prior's mean.
             centre = gain * location[None] * precision / total
             kappa = kappa - omega * features.columns.full_product(centre)
         precision = total / (gain * gain)
@@ -368,7 +367,7 @@ class AugmentedWeights:
 def augmented_weights(
     loss: Augmented, noise: Coefficients, fit_intercept: bool, gaussian_draw: Draw
 ) -> AugmentedWeights:
-    """The draw for a loss and a noise; without noise it takes the plain loss."""
+    """Build the draw for a loss and a noise; without noise it uses the plain loss."""
     quadratic, linear, constant = (bool(np.any(part)) for part in (noise.quadratic, noise.linear, noise.constant))
     noisy = quadratic or linear or constant
     return AugmentedWeights(loss if noisy else loss.plain, fit_intercept, quadratic, linear, constant, gaussian_draw)

@@ -35,32 +35,32 @@ from .streamed import StreamedRows, evaluation_of, one_pass
 
 __all__ = ["ROUNDED", "Bound", "approximate_scores", "at_median", "bind_density", "bind_start", "operands_of"]
 
-# Entries up to which a dense matrix's square is kept.
+# Maximum number of entries of a dense matrix whose square is stored.
 _SMALL = 1 << 24
-# Half-width over which kinks are rounded, in posterior standard deviations of the score. Wider, and the force is that
-# of another posterior; narrower, and it jumps. 0.3 to 0.7 took the same number of leapfrog steps.
+# Half-width over which kinks are rounded, in posterior standard deviations of the score. If it is larger, the force
+# is inaccurate; if it is smaller, the force jumps. 0.3 to 0.7 took the same number of leapfrog steps.
 ROUNDED = 0.5
-# Features below which the curvature is averaged where the scale of the weights is learnt.
+# With fewer features the curvature is averaged, if the scale of the weights is learnt.
 _AVERAGED = 300
 # Approximations of a single score and many features.
 _OF_SCORES = ("scores", "rows", "directions")
 
 
 class Bound(NamedTuple):
-    """A density, where it lies, and how wide it is.
+    """A density and a normal approximation of it.
 
     Attributes
     ----------
     density, operands
-        What is sampled, with the scales of the weights as coordinates where they are learnt.
+        Density to sample and its operands, with learnt scales of the weights as coordinates.
     base : Density or ClassDensity
         The density at known scales.
     centre, factor : array
-        Mean (E,) and factor, (E, E), (E,) or by products, of an approximation of the coordinates.
+        Mean (E,) and factor, (E, E), (E,) or structured, of an approximation of the coordinates.
     piecewise_linear : bool
-        The loss has kinks that no noise rounds.
+        Whether the loss has kinks that no noise rounds.
     spread : array
-        Factor at known scales, of the coordinates that scores are made of.
+        Factor at known scales, for the coordinates of the density ``base``.
     """
 
     density: Any
@@ -86,7 +86,7 @@ def bind_start(
     """Density, operands and normal approximation of a model.
 
     ``choice`` is the name of the approximation (:mod:`.approximations.choices`), ``rounded`` rounds the kinks of
-    forces, and the operands have the rows if ``keep_rows``.
+    forces, and the operands include the rows if ``keep_rows``.
     """
     dense = choice == "dense"
     prior: Any = model.weight_prior
@@ -136,7 +136,7 @@ def _start_of_mixture(
 ) -> Bound:
     """Density, operands and approximation with the scales of single weights as coordinates.
 
-    ``bind`` returns those of a model whose scales are known.
+    ``bind`` returns these three for a model whose scales are known.
     """
     prior: Any = model.weight_prior
     p, has_effects = len(data.feature_names), getattr(prior, "non_centred", False)
@@ -195,7 +195,7 @@ def _factor_of(
 
 
 def at_median(model: Model, data: Dataset) -> Model:
-    """The model with its scales at their medians, where they are learnt."""
+    """The model with learnt scales of the weights fixed at their prior medians."""
     if model.weight_prior.gaussian:
         return model
     prior = with_scale(model.weight_prior, model.weight_prior.first_precision(len(data.feature_names)) ** -0.5)
@@ -238,7 +238,7 @@ def bind_density(
             f'{model.noise!r} are not sufficient; take expectation="gaussian", or target="noising" for dropout.'
         )
     density = Density(
-        # A learnt scale or shape is a coordinate, and the loss that of scale 1.
+        # A learnt scale or shape is a coordinate; the loss itself has the scale 1.
         loss=model.loss if marginalised and noisy else model.loss.plain,
         parameter=learnt_parameter(model.loss),
         noise=model.noise,
@@ -252,7 +252,7 @@ def bind_density(
 
 
 def _is_normal(model: Model) -> bool:
-    """True if noised scores are normal, so that their two moments say all."""
+    """True if noised scores are normal, so that two moments determine their law."""
     return not any(np.any(part) for part in model.noise.expansion(np.full(1, 0.5))[:3])
 
 
@@ -261,7 +261,7 @@ def operands_of(
 ) -> DensityOperands:
     """Data and priors in a precision; the square of a dense matrix is kept if it is small and ``square``.
 
-    Without ``keep_rows``, and where rows are streamed, matrix, targets and weights are empty.
+    Without ``keep_rows``, or if rows are streamed, matrix, targets and weights are empty.
     """
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     real, p = partial(placed, dtype=dtype), len(data.feature_names)
@@ -287,11 +287,10 @@ def operands_of(
 def start_of(
     model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False, dense: bool = True
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Centre (D,) and factor, (D, D) or (D,), of the coordinates: weights, intercept, a learnt parameter and probits of
-    the free rates.
+    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept, a learnt parameter and probits of free rates.
 
-    Weights are counted from their prior means. ``averaged`` takes the curvature of a smooth loss averaged over the
-    posterior, as far as that costs little; ``dense`` a matrix, else standard deviations.
+    Weights are relative to their prior means. ``averaged`` averages the curvature of a smooth loss over the posterior,
+    if that costs little. The factor is a matrix if ``dense``, else standard deviations.
     """
     if model.loss.multiclass:
         return class_approximation(model, data, rate_map, dense)

@@ -109,7 +109,7 @@ class HMC(HMCOptions):
         Raises
         ------
         ValueError
-            If more than ``limits.dense`` weights have a learnt scale, or as :func:`bind_density` has it.
+            If more than ``limits.dense`` weights have a learnt scale, or as in :func:`.binding.bind_density`.
         """
         case = case_of(model, data, rate_map, marginalised)
         choice = choose(case, self.limits).name
@@ -140,8 +140,7 @@ class HMC(HMCOptions):
         Raises
         ------
         ValueError
-            If there are masks of many classes, or weights that are not normal, or as
-            :func:`bind_density` has it.
+            If there are masks of many classes, or weights that are not normal, or as in :func:`.binding.bind_density`.
         """
         name, prior, loss = type(self).__name__, model.weight_prior, model.loss
         learnt = prior.learnt_scale(len(data.feature_names)) is not None
@@ -171,7 +170,7 @@ class HMC(HMCOptions):
         kernel, operands = self._kernel(bound, data, rate_map, tune, choice)
         factor: Any = bound.spread  # not by rows, which are not in memory
         width = ROUNDED * score_spread(data, factor) if bound.piecewise_linear else None
-        # Every pass asks for these: where they are made from labels when asked for, they are made once.
+        # Every pass reads these: if they are made lazily from labels, make them once.
         target, weight = data.design.persist(data.target, model.C * data.weight)
         costs = ClassCosts if loss.multiclass else None
         rows = StreamedRows(data.design, target, weight, model.C, width, costs=costs)
@@ -182,12 +181,12 @@ class HMC(HMCOptions):
     ) -> tuple[HMCKernel, HMCOperands]:
         """Kernel and operands around an approximation."""
         density, centre, factor = bound.base, bound.centre, bound.factor
-        # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
-        # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
-        # of a piecewise-linear loss is centred on the mean already, and that of a normal posterior is the posterior.
+        # With free rates the approximation was made at guessed rates, and pilots correct it. Without, a pilot corrects
+        # for skewness if rows per coordinate are few; if they are many, the curvature is more accurate. For a
+        # piecewise-linear loss the approximation is centred on the mean already, for a normal posterior it is exact.
         exact = density.is_normal and choice not in ("directions", "diagonal")
         is_centred = bound.piecewise_linear or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
-        # One curvature for all classes is that of none of them: there a pilot knows more.
+        # A curvature that all classes share is exact for none of them: a pilot is more accurate.
         is_centred &= choice != "eigenvectors"
         learnt = isinstance(bound.density, CoordinateDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if is_centred else 10.0
@@ -203,7 +202,7 @@ class HMC(HMCOptions):
 def _by_passes(
     kernel: HMCKernel, operands: HMCOperands, model: Model, data: Dataset
 ) -> tuple[StreamedKernel, StreamedOperands]:
-    """The kernel that goes through rows in memory pass by pass.
+    """The kernel that sums over rows in memory pass by pass.
 
     Compiled products of a large sparse matrix take a fifth of the time of the gathers that a compiled trajectory would
     make of them.

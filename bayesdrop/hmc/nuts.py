@@ -95,7 +95,7 @@ class NUTS:
 
 
 class NUTSOperands(NamedTuple):
-    """Data and priors, and the centre (D,) and factor, (D, D), (D,) or by rows, of the whitened coordinates."""
+    """Data and priors, and the centre (D,) and factor, (D, D), (D,) or structured, of the whitened coordinates."""
 
     density: Any
     centre: Float[jax.Array, " D"]
@@ -104,7 +104,7 @@ class NUTSOperands(NamedTuple):
 
 @dataclass(frozen=True)
 class NUTSKernel(GradientKernel):
-    """The transition: NumPyro's kernel, one copy per chain side by side.
+    """Markov transition: NumPyro's kernel, mapped over the chains.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class NUTSKernel(GradientKernel):
 
     def step(self, operands: NUTSOperands, state: Any) -> tuple[Any, dict[str, jax.Array]]:
         """One draw of every chain."""
-        # NumPyro's kernel learns its schedule when it is initialised; the state made on the way is not used.
+        # NumPyro's kernel gets its schedule when it is initialised; the state that this makes is not used.
         sampler, _ = self._sampler(operands, jax.random.key(0))
         state = jax.vmap(lambda s: sampler.sample(s, (), {}))(state)
         return state, self.record(operands, state)

@@ -84,7 +84,7 @@ class ScoreOperands(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreHMCKernel(HMCKernel):
-    """The transition of a density without noise or free rates; its operands are :class:`ScoreOperands`."""
+    """Markov transition for a density without noise or free rates; its operands are :class:`ScoreOperands`."""
 
     def init(self, operands: Any, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""

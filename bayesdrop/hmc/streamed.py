@@ -1,19 +1,19 @@
 """Rows that are streamed: value and gradient of all chains in one pass over the rows, and the sampler of such passes.
 
-The rows see a point through its loadings alone: the score of a row has mean ``x·u + l`` and variance ``x²·a + x·b + c``
-(:class:`.kernels.density.Loadings`). A pass sums what the rows cost and, with the slopes ``r_i`` and ``s_i`` of the
-cost in the two moments, the slopes of that sum in the loadings,
+The rows depend on a point through its loadings only: the score of a row has mean ``x·u + l`` and variance
+``x²·a + x·b + c`` (:class:`.kernels.density.Loadings`). A pass sums the costs of the rows and, with the slopes ``r_i``
+and ``s_i`` of a cost in the two moments, the slopes of the total in the loadings,
 
     ∂u = Xᵀr,   ∂l = Σ r_i,   ∂a = (X²)ᵀs,   ∂b = Xᵀs,   ∂c = Σ s_i.
 
-How loadings depend on weights and rates, and the prior, are known here, so that the chain rule does the rest. Nothing
-of the length of the rows is made. The transition is that of :class:`.kernels.kernel.HMCKernel`, step by step: what is
-done with the coordinates is compiled, and between two such steps Python has the rows summed. With the same key it makes
-the draws of the kernel in memory, but for rounding.
+The chain rule adds the derivatives of the loadings in weights and rates, and the prior. The transition is that of
+:class:`.kernels.kernel.HMCKernel`: compiled functions update the coordinates, and between two of them Python sums over
+the rows. With the same key the draws equal those in memory up to rounding, if no start there had to be moved.
 
-Of many classes the loadings are those of all ``J`` contrasts of the scores, or with noise of their pairs ``j <= l``, of
-the first chain, then of the next, so that one product with the rows serves all. With the basis ``B`` (K, J) the scores
-are ``s = Bm``, their covariance is ``BVBᵀ``, and (what noise adds to the last is of :mod:`bayesdrop.losses.softmax`)
+With many classes the loadings are those of all ``J`` contrasts of the scores, or with noise of their pairs ``j <= l``,
+for the first chain, then for the next, so that one product with the rows is enough. With the basis ``B`` (K, J) the
+scores are ``s = Bm``, their covariance is ``BVBᵀ``, and, with the row weight ``c`` and without the part of the last
+slope that noise adds (:mod:`bayesdrop.losses.softmax`),
 
     ∂cost/∂m = Bᵀ ∂cost/∂s,    ∂cost/∂v_jl = (2 − δ_jl) (Bᵀ ∂cost/∂cov B)_jl,    ∂cost/∂s = c (softmax(s) − 1_y).
 
@@ -61,7 +61,7 @@ class StreamedRows(NamedTuple):
     design : Design (n, p)
         Features.
     target, row_weight : array (n,)
-        Labels −1 and +1, numbers of classes, or numbers, and ``C`` times the row weights, where the rows are.
+        Labels −1 and +1, indices of classes, or numbers, and ``C`` times the row weights, stored with the rows.
     loss_weight : float
         ``C``, as in :class:`.kernels.density.DensityOperands`.
     width : array (n,), optional
@@ -69,9 +69,9 @@ class StreamedRows(NamedTuple):
     offset : array (n,), optional
         Known part of every row's score.
     base_cost : float
-        Cost of all rows amid the posterior: taken off the total, it leaves single precision the digits of differences.
+        Cost of all rows at the centre, subtracted so that single precision keeps the digits of differences.
     costs : callable, optional
-        What makes costs of scores, instead of :class:`RowCosts`.
+        Class that computes costs of scores; by default :class:`RowCosts`.
     """
 
     design: Design
@@ -101,7 +101,7 @@ def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
     others = {"width": rows.width, "offset": rows.offset}
     vectors = {name: value for name, value in others.items() if value is not None}
     costs = (rows.costs or RowCosts)(density, tuple(vectors), level, constant, rows.loss_weight)
-    # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
+    # An overflow makes the sums non-finite, which the check of the log density reports.
     back, square_back, level_slope, _, totals = rows.design.product_sums(
         weights,
         squares,
@@ -125,18 +125,18 @@ def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
 
 @dataclass(frozen=True)
 class RowCosts:
-    """Slopes of the cost of some rows, and what is summed over them; see :meth:`bayesdrop.designs.Design.product_sums`.
+    """Slopes of the costs of some rows, and terms to sum over them; see :meth:`bayesdrop.designs.Design.product_sums`.
 
     Attributes
     ----------
     density : Density
-        What a row costs.
+        Density that gives the cost of a row.
     names : tuple of str
         Which other vectors over the rows come after targets and weights: ``width``, ``offset``.
     level, constant : array (C,)
         Level and constant of the loadings.
     loss_weight : float
-        What the loss of one score is multiplied by.
+        Factor on the loss of one score.
     """
 
     density: Any
@@ -158,11 +158,11 @@ class RowCosts:
         weight: PerRow,
         *others: PerRow,
     ) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
-        """Given the products of the rows with the loadings."""
+        """Slopes and costs of rows, given their products with the loadings."""
         density, columns = self.density, len(self.level)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = first[:, :columns] + self.level
-            var = mean  # not looked at where there is no noise
+            var = mean  # not used without noise
             if density.has_variance:
                 var = np.broadcast_to(self.constant, (len(first), len(self.constant)))
                 var = var + second if density.quadratic else var
@@ -189,7 +189,7 @@ class RowCosts:
 
 
 def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sums: Sums) -> Evaluation:
-    """Minus the log density and its gradient at θ (C, D), given the sums of a pass there; the cost is that of a row."""
+    """Minus the log density and its gradient at θ (C, D), given the sums of a pass there, which count as one row."""
     _, pull_back = jax.vjp(lambda t: density.loadings(operands, t), theta)
     prior, prior_slope = jax.vjp(lambda t: density.log_prior(operands, t), theta)
     gradient = pull_back(sums.slopes)[0] - prior_slope(jnp.ones_like(prior))[0]
@@ -205,7 +205,7 @@ class StreamedOperands(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamedKernel:
-    """The transition, called by Python; see :class:`bayesdrop.sampling.protocols.HostKernel`.
+    """Markov transition that Python calls; see :class:`bayesdrop.sampling.protocols.HostKernel`.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class StreamedKernel:
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
+        """Dims of the recorded variables."""
         return self.inner.variables
 
     @property
@@ -227,11 +227,11 @@ class StreamedKernel:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """The log density, and how the trajectory went."""
+        """Names of the statistics: the log density and properties of the trajectory."""
         return self.inner.statistics
 
     def shapes(self, operands: StreamedOperands, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, Any]]:
-        """Shapes of the state and of what a step records."""
+        """Shapes of the state and of the record of a step."""
 
         def made(inside: HMCOperands, key: PRNGKeyArray) -> tuple[HMCState, dict[str, jax.Array]]:
             key, z = self.inner.start(inside, key, chains)
@@ -248,7 +248,7 @@ class StreamedKernel:
         return _state_at(inside, key, z, _evaluation(self.inner, inside, theta, self._pass(operands, loadings)))
 
     def step(self, operands: StreamedOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
-        """One trajectory of every chain, and in warm-up what is learnt from it."""
+        """Take one trajectory of every chain, and learn from it in warm-up."""
         inside = operands.chains
         departure, r = _depart(self.inner, inside, state)
         z, evaluation, last = state.position, state.evaluation, int(departure.n_leapfrog_steps)
@@ -269,7 +269,7 @@ class StreamedKernel:
 def _begin(
     kernel: HMCKernel, chains: int, operands: HMCOperands, key: PRNGKeyArray
 ) -> tuple[PRNGKeyArray, Point, Point, Loadings]:
-    """Where the chains begin, as whitened coordinates, as ``θ`` and as loadings."""
+    """Random key, and the start of the chains as whitened coordinates, as ``θ`` and as loadings."""
     key, z = kernel.start(operands, key, chains)
     theta = unwhiten(operands.centre, operands.factor, z)
     return key, z, theta, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
@@ -304,7 +304,7 @@ def _push(
     sums: Sums,
     length: Float[jax.Array, ""],
 ) -> tuple[Point, Evaluation]:
-    """Momentum after a leapfrog step of the given length, and the density where it is."""
+    """Momentum after a leapfrog step of the given length, and the evaluation at the position."""
     evaluation = _evaluation(kernel, operands, theta, sums)
     return r + length * kernel.force(operands, state, z, evaluation), evaluation
 

@@ -1,8 +1,8 @@
 """A matrix for samplers: products with the weights of all chains at once, differentiable, dense or sparse.
 
-A sparse matrix is kept twice, by rows and by columns, so that both products are gathers, which run several times faster
-than scattered additions: in blocks of lines of similar length, padded by zeros to less than twice its length. Entries
-are added one place of all lines after another, in a third of the time of a sum over a gathered block.
+A sparse matrix is stored twice, by rows and by columns, so that both products are gathers, which run several times
+faster than scattered additions. Lines of similar length make a block, padded by zeros to less than twice their length.
+A loop over positions adds one entry of every line at a time, in a third of the time of a sum over a gathered block.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -36,21 +36,21 @@ class PaddedLines(NamedTuple):
     Attributes
     ----------
     places : tuple of int arrays (length, lines)
-        Where the entries stand in their line, 0 for padding.
+        Position of each entry in its line, 0 for padding.
     values : tuple of arrays (length, lines)
         The entries, 0 for padding.
     order : int array
-        Where each line of the matrix is found among those of all blocks.
+        Position of each line of the matrix in the list of the lines of all blocks.
     """
 
     places: tuple[Int[jax.Array, "_ _"], ...]
     values: tuple[Float[jax.Array, "_ _"], ...]
     order: Int[jax.Array, " lines"]
 
-    # Compiled as a whole, also where Python calls it: a loop over places would be compiled anew at every call.
+    # Compiled as a whole, also if Python calls it: a loop over places would be compiled again at every call.
     @partial(jax.jit, static_argnames=("square", "at_once"), inline=True)
     def dot(self, vectors: Float[jax.Array, "C length"], square: bool, at_once: int = 8) -> Float[jax.Array, "C lines"]:
-        """Product of every line, or its square, with vectors: (C, length) to (C, lines), ``at_once`` places a time."""
+        """Product of every line, or its square, with vectors: (C, length) to (C, lines); unrolled by ``at_once``."""
         table = vectors.T
 
         def add(total: Float[jax.Array, "_ C"], entry: tuple[Int[jax.Array, " _"], Float[jax.Array, " _"]]) -> Any:
@@ -66,14 +66,14 @@ class PaddedLines(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """A matrix of ``n`` rows and ``p`` columns; the fields of the other kind are None.
+    """A matrix of ``n`` rows and ``p`` columns, dense or sparse; the fields of the other kind are None.
 
     Attributes
     ----------
     dense : array (p, n) or None
         The transpose, which suits both products.
     square : array (p, n) or None
-        Square of the transpose, where it is worth the memory.
+        Elementwise square of the transpose, if it is stored.
     rows, columns : PaddedLines or None
         A sparse matrix by rows and by columns.
     """
@@ -85,9 +85,9 @@ class Matrix(NamedTuple):
 
 
 def samplers_matrix(X: MatrixLike, dtype: str | np.dtype[Any], square: bool) -> Matrix:
-    """Bring a matrix or design (n, p) into the form of the samplers: in memory, or on devices, where it stays.
+    """Convert a matrix or design (n, p) for the samplers; a matrix on devices stays there.
 
-    ``square`` keeps the square of a dense one.
+    ``square``: store the square of a dense matrix too.
     """
     design = as_design(X)
     if design.is_sparse:
@@ -132,8 +132,8 @@ def _backward(matrix: Matrix, rowwise: Float[jax.Array, "C n"], square: bool) ->
     # faster than together in single precision.
     if chains <= (2 if double else 8):
         return jnp.stack([dense @ one for one in rowwise])
-    # In double precision a transposed copy of the small factor is twice as fast; the barrier keeps it, and what it is
-    # computed from, in one piece.
+    # In double precision a transposed copy of the small factor is twice as fast; the barrier keeps XLA from fusing it
+    # into the product.
     if double:
         return (dense @ jax.lax.optimization_barrier(rowwise.T)).T
     return jax.lax.optimization_barrier(rowwise) @ dense.T
@@ -146,7 +146,7 @@ def _dense(matrix: Matrix, square: bool) -> Float[jax.Array, "p n"]:
     return dense * dense if square else dense
 
 
-# The derivative of a product is the other product: that of a loop would be scattered additions.
+# The derivative of a product is the other product; the derivative of the loop would be scattered additions.
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def _product(matrix: Matrix, vectors: Float[jax.Array, "C _"], square: bool, turned: bool) -> Float[jax.Array, "C _"]:
     return (_backward if turned else _forward)(matrix, vectors, square)

@@ -1,12 +1,12 @@
-r"""Priors as samplers use them: learnt scales of weights, a learnt parameter of the likelihood, and the intercept's.
+r"""Priors for samplers: of learnt scales of weights, of a learnt parameter of the likelihood, and of the intercept.
 
 Scales of weights and parameters of the likelihood are recorded by their logarithms. A scale ``σ`` of degree ``k``
 multiplies the loss of row ``i`` by ``σ^{−k}`` and the density by ``σ^{−s_i}``, with ``t = log σ``,
 
     log p(t | w) = log p(t) − t Σ s_i − e^{−kt} Σ s_i loss(y_i, score_i) + constant,
 
-which is concave. A shape is a setting of the loss itself (:func:`bayesdrop.losses.base.at_shape`), and the density of a
-row then has the base measure of the loss. The prior of the intercept is normal at the means of the columns,
+which is concave. A shape is a field of the loss (:func:`bayesdrop.losses.base.at_shape`), and the density of a row then
+includes the base measure of the loss. The prior of the intercept is normal at the means of the columns,
 
     b + wᵀx̄ ~ N(m, 1/τ).
 
@@ -60,9 +60,9 @@ class ScaleOperands(NamedTuple):
     Attributes
     ----------
     index : int array (p,)
-        Group of each weight; ``g`` where the scale is known.
+        Group of each weight; ``g`` if its scale is known.
     unit_precision : array (p,)
-        ``1/u²``.
+        ``1/u²``, the prior precision at ``σ = 1``.
     size : array (g,)
         Number of weights of each group.
     law : ScaleLaw of shape (g,)
@@ -76,7 +76,7 @@ class ScaleOperands(NamedTuple):
 
 
 def scale_operands(learnt: LearntScale | None, dtype: Any) -> ScaleOperands | None:
-    """Bring learnt scales into the form of the samplers; None if there are none."""
+    """Convert learnt scales for the samplers; None if there are none."""
     if learnt is None:
         return None
     real = partial(placed, dtype=dtype)
@@ -91,8 +91,8 @@ def scale_operands(learnt: LearntScale | None, dtype: Any) -> ScaleOperands | No
 def first_scales(
     key: PRNGKeyArray, operands: ScaleOperands | None, chains: int, dtype: Any, scatter: float = 0.5
 ) -> Scales:
-    """``log σ`` to start from, (C, g): scattered about the medians; (C, 0) where there are none."""
-    # Chains start this far apart.
+    """Starting values of ``log σ``, (C, g), scattered about the prior medians; (C, 0) if no scale is learnt."""
+    # ``scatter`` is their standard deviation.
     if operands is None:
         return jnp.zeros((chains, 0), dtype)
     median = jnp.log(operands.law.median())
@@ -105,7 +105,7 @@ def weight_precision(operands: ScaleOperands, log_scale: Scales) -> Float[jax.Ar
 
 
 def by_weight(operands: ScaleOperands, per_group: Scales) -> Float[jax.Array, "C p"]:
-    """Values of the groups for each weight, (C, p); 0 of weights whose scale is known."""
+    """Value of the group of each weight, (C, p); 0 for weights whose scale is known."""
     return per_group.at[:, operands.index].get(mode="fill", fill_value=0)
 
 
@@ -119,13 +119,13 @@ def log_scale_prior(operands: ScaleOperands, log_scale: Scales) -> Scales:
 def recorded_scales(
     operands: ScaleOperands, log_scale: Scales, dims: tuple[str, ...] | None
 ) -> tuple[Float[jax.Array, "C ..."], Float[jax.Array, " C"]]:
-    """Logarithms of scales on their dims, and what they add to the log density of weights and scales themselves."""
+    """Logarithms of scales on their dims, and their terms in the log density of weights and scales."""
     density = log_scale_prior(operands, log_scale) - (1 + operands.size[None]) * log_scale
     return log_scale if dims else log_scale[:, 0], jnp.sum(density, axis=1)
 
 
 class LearntParameter(NamedTuple):
-    """Parameter as it is fixed when a sampler is compiled; see :class:`bayesdrop.losses.base.Parameter`."""
+    """Parameter of the likelihood, without data; see :class:`bayesdrop.losses.base.Parameter`."""
 
     name: str
     field: str
@@ -138,7 +138,7 @@ class LearntParameter(NamedTuple):
         return self.degree > 0
 
     def multiplier(self, log_parameter: PerChain) -> PerChain:
-        """Factor on the loss of scale 1, (C,)."""
+        """Factor on the loss at scale 1, (C,)."""
         return jnp.exp(-self.degree * log_parameter)
 
     def loss_at(self, loss: Any, log_parameter: PerChain, rank: int = 2) -> Any:
@@ -154,11 +154,11 @@ class ParameterOperands(NamedTuple):
     Attributes
     ----------
     law : ScaleLaw of shape ()
-        Law of the parameter to its power.
+        Prior law of the parameter raised to its ``power``.
     rows : array ()
         ``Σ s_i``.
     first : array ()
-        ``t`` to start from.
+        Starting value of ``t``.
     """
 
     law: Any
@@ -175,7 +175,7 @@ def learnt_parameter(loss: Loss) -> LearntParameter | None:
 
 
 def parameter_operands(loss: Loss, data: Dataset, dtype: Any) -> ParameterOperands | None:
-    """Its prior and the rows in the form of the samplers; None if nothing is learnt."""
+    """Convert the prior of the learnt parameter for the samplers; None if nothing is learnt."""
     if not loss.parameters:
         return None
     (parameter,) = loss.parameters
@@ -194,12 +194,12 @@ def log_parameter_prior(
 
 
 class LevelRow(NamedTuple):
-    """The prior as one more Gaussian observation of weights and intercept, for each chain.
+    """Prior of the intercept as one more Gaussian observation of weights and intercept, for each chain.
 
     Attributes
     ----------
     row : array (C, p)
-        What it has of the weights; of the intercept it has 1.
+        Coefficients of the weights; the coefficient of the intercept is 1.
     precision, pull : array (C,)
         ``τ``, and ``τ`` times the observation.
     """
@@ -209,7 +209,7 @@ class LevelRow(NamedTuple):
     pull: Float[jax.Array, " C"]
 
     def drawn(self, key: PRNGKeyArray) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C 1"]]:
-        """The row with that of the intercept in units of its deviation, and the observation with noise drawn anew."""
+        """All coefficients and the observation with fresh noise added, both divided by its standard deviation."""
         root = jnp.sqrt(self.precision)[:, None]
         whole = jnp.concatenate([self.row, jnp.ones_like(self.pull)[:, None]], axis=1)
         return root * whole, self.pull[:, None] / root + jax.random.normal(key, root.shape, root.dtype)
@@ -217,7 +217,7 @@ class LevelRow(NamedTuple):
     def joined(
         self, masked: Float[jax.Array, "p C n"], omega: Float[jax.Array, "C n"], kappa: Float[jax.Array, "C n"]
     ) -> tuple[Float[jax.Array, "p C m"], Float[jax.Array, "C m"], Float[jax.Array, "C m"]]:
-        """Features and pseudo-observations of the rows with this one behind them, m = n + 1."""
+        """Append this row to the features and pseudo-observations of the rows, m = n + 1."""
         return (
             jnp.concatenate([masked, self.row.T[:, :, None]], axis=2),
             jnp.concatenate([omega, self.precision[:, None]], axis=1),
@@ -226,7 +226,7 @@ class LevelRow(NamedTuple):
 
 
 class LevelOperands(NamedTuple):
-    """The prior: ``place`` (p,) is ``x̄``, ``precision`` () and ``mean`` () are ``τ`` and ``m``."""
+    """Prior of the intercept: ``place`` (p,) is ``x̄``, ``precision`` () and ``mean`` () are ``τ`` and ``m``."""
 
     place: Float[jax.Array, " p"]
     precision: Float[jax.Array, ""]
@@ -241,7 +241,7 @@ class LevelOperands(NamedTuple):
         return -0.5 * self.precision * jnp.square(self.at_means(weight, intercept) - self.mean)
 
     def row(self, gain: Float[jax.Array, "_ p"], centre: Float[jax.Array, "C p"] | None, chains: int) -> LevelRow:
-        """The observation of ``v − centre`` where the weights are ``v / gain``."""
+        """The prior as an observation of ``v − centre``, where the weights are ``v / gain``."""
         row = jnp.broadcast_to(self.place[None] / gain, (chains, self.place.shape[0]))
         precision = jnp.broadcast_to(self.precision, (chains,))
         offset = jnp.zeros_like(precision) if centre is None else jnp.sum(row * centre, axis=1)
@@ -249,7 +249,7 @@ class LevelOperands(NamedTuple):
 
 
 def level_operands(model: Model, dtype: Any) -> LevelOperands | None:
-    """Bring the prior of the intercept into the form of the samplers; None if it is flat."""
+    """Convert the prior of the intercept for the samplers; None if it is flat."""
     prior = model.intercept_prior
     if prior is None:
         return None

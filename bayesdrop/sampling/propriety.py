@@ -1,27 +1,27 @@
-r"""Check that the posterior is proper: under a flat intercept the integral may be infinite.
+r"""Check that the posterior is proper: with a flat prior of the intercept its integral may be infinite.
 
 Weights and rates have proper priors, so all depends on the integral over the intercept ``b``, ``∫ p(y | w, b) db``.
 
 *Two classes.* Between the highest score of the negative rows and the lowest of the positive ones the likelihood neither
 falls nor grows with ``b``, and outside it decays exponentially. With ``g(w) = min₊ wᵀx_i − max₋ wᵀx_i`` the integral is
-therefore at most a constant plus ``max(g(w), 0)``, and from some ``g`` on at least half of that. Since ``g`` is at most
-``|wᵀ(x_i − x_j)|`` of any pair of rows, weights with a mean ``E|w| < ∞`` always have a posterior. Under a prior
-``w = τu`` with a shared scale ``E τ = ∞``, as the horseshoe's, there is one if and only if no hyperplane of the columns
-with such weights separates the classes strictly: if none does, ``g`` is at most what the other weights add, which has a
-mean; if one does, ``g > 0`` on an open cone, and ``E max(g(w), 0) = E τ · E max(g(u), 0) = ∞``.
+therefore at most a constant plus ``max(g(w), 0)``, and for large ``g`` at least half of that. Since ``g`` is at most
+``|wᵀ(x_i − x_j)|`` for any rows of different classes, weights with a mean ``E|w| < ∞`` have a proper posterior. Under a
+prior ``w = τu`` with a shared scale ``E τ = ∞``, as the horseshoe's, it is proper if and only if no hyperplane of the
+columns with such weights separates the classes strictly: if none does, ``g`` is at most the contribution of the other
+weights, which has a mean; if one does, ``g > 0`` on an open cone, and ``E max(g(w), 0) = E τ · E max(g(u), 0) = ∞``.
 
-*Many classes.* If a hyperplane separates one class from the others, the same holds of its own intercept while those of
-the others stand still. (It holds of sets of classes too, which are not looked at.)
+*Many classes.* If a hyperplane separates one class from the others, the same holds for its intercept given those of the
+others. (It holds for sets of classes too, which are not checked.)
 
-Noise that is averaged inside the loss makes the loss grow with every weight that it touches; where there is some,
-nothing is refused. Drawn masks are a mixture over all of them, which is improper if one term is. Rates are below 1, so
-one term keeps all entries, and separated classes have no posterior. Strictly, any masks that separate the classes are
-enough, and few data are free of them; but each is improbable, and the scales that are drawn end at the inverse of
-round-off, so that what such masks add to the posterior of data that overlap is out of sight. That is not refused.
+Noise that is averaged inside the loss makes the loss grow with every weight that it touches; if it touches one with
+such a prior, nothing is refused. With drawn masks the likelihood is a mixture over all masks, which is improper if one
+term is. Rates are below 1, so one term keeps all entries, and separated classes have no posterior. Strictly, any masks
+that separate the classes are enough, and most data have some; but each is improbable, and drawn scales are bounded by
+the inverse of round-off, so that the contribution of such masks is negligible if the classes overlap: not refused.
 
 *Numbers.* One row makes the integral finite, and an unknown scale adds ``σ^{1−S}``, ``S = Σ s_i``, which under ``σ² ~
 InverseGamma(a, ·)`` has a mean if and only if ``S + 2a > 1``, and under a half-normal or half-Cauchy prior always:
-their density is bounded where ``σ`` is small, and weights that fit every row exactly are improbable.
+their density is bounded at small ``σ``, and weights that fit every row exactly are improbable.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
     Raises
     ------
     ValueError
-        If a hyperplane separates the two classes and the prior of its weights has no mean, or if an unknown variance
-        has next to no data and a prior without weight. The message says what to do.
+        If a hyperplane separates the classes and the prior of its weights has no mean, or if an unknown variance
+        has too few data and too weak a prior. The message says what to do.
     """
     if not model.fit_intercept:
         return
@@ -59,7 +59,7 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
                 f"1, got {total:g} + 2 · {variance.shape:g}; give a shape above {max(1 - total, 0) / 2:g}, more data, "
                 "or fit_intercept=False."
             )
-    # Priors without a mean are refused by those who sample rows that are streamed, and rows are not gone through.
+    # Samplers of streamed rows refuse priors without a mean, so that these rows need not be read here.
     if data.design.is_streamed or model.weight_prior.has_mean or not (model.loss.binary or model.loss.multiclass):
         return
     prior, p = model.weight_prior, len(data.feature_names)
@@ -104,10 +104,9 @@ def _refusal(model: Model, prior: Any, terms: list[str]) -> str:
 
 
 def separates(X: Any, target: Float[np.ndarray, " n"], rows: int = 4, largest: int = 2_000_000) -> bool:
-    """True if some hyperplane has all rows of one class strictly on one side, and those of the other on the other.
+    """True if a hyperplane is found that separates the two classes strictly.
 
-    Of large data it is not looked for, unless it shows on some of the rows that there is none; False means that none
-    was found.
+    False means that none was found: the result is always False for more than ``largest`` rows times variables.
 
     Parameters
     ----------
@@ -123,13 +122,13 @@ def separates(X: Any, target: Float[np.ndarray, " n"], rows: int = 4, largest: i
     >>> separates(np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, -1.0]))
     False
     """
-    # Rows times variables of the largest linear programme, some seconds.
-    # Rows of the first linear programme for each of its variables: most data show on a few that nothing does.
+    # ``largest``: rows times variables of the largest linear programme, some seconds.
+    # ``rows``: rows per variable of the first linear programme; most data have no such hyperplane on a few rows.
     n, p = X.shape
     order = np.random.default_rng(0).permutation(n)
     size = rows * (p + 1)
     while size < n and size * (p + 1) <= largest:
-        # What separates all rows separates some of them.
+        # A hyperplane that separates all rows separates every subset.
         if not _separates(X[order[:size]], target[order[:size]]):
             return False
         size *= 2
@@ -137,7 +136,7 @@ def separates(X: Any, target: Float[np.ndarray, " n"], rows: int = 4, largest: i
 
 
 def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
-    # A smaller gap for each feature, in units of its largest entry, may be rounding.
+    # A smaller gap per feature, in units of its largest entry, may be rounding.
     rounding = 1e-12
     from scipy import sparse
     from scipy.optimize import linprog
@@ -149,7 +148,7 @@ def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
     scale = np.maximum(abs(X).max(axis=0).toarray().ravel(), np.finfo(float).tiny)
     ones = sparse.csc_array(np.ones((n, 1)))
     signed = sparse.diags_array(target) @ sparse.hstack([X @ sparse.diags_array(1 / scale), ones])
-    # The widest gap of weights in [−1, 1]; it is 0 if the classes are not apart.
+    # Maximise the gap over weights in [−1, 1]; it is 0 if no hyperplane separates the classes.
     solution = linprog(
         np.append(np.zeros(p + 1), -1.0),
         A_ub=sparse.hstack([-signed, ones]),
@@ -157,5 +156,5 @@ def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
         bounds=[(-1.0, 1.0)] * p + [(None, None), (None, 1.0)],
         method="highs-ipm",
     )
-    # The solver's word is checked: its plane must do what it says.
+    # Do not trust the solver: check that its hyperplane separates.
     return solution.x is not None and bool(np.min(signed @ solution.x[:-1]) > rounding * p)

@@ -1,10 +1,10 @@
 """Protocols of samplers: settings of the user, and the kernel bound to a model and data.
 
-A kernel is ``init`` and ``step``, and says itself what it records. The runner, the builder of results and the adapter
-for NumPyro read that, and nothing else keeps a list of names: a sampler of one's own may record what it likes.
+A kernel has ``init`` and ``step``, and declares the variables that it records. The runner, the builder of results and
+the adapter for NumPyro read this declaration and have no other list of names: a user's sampler may record any variable.
 
 A rate near 1 has no digits left in single precision, and one near 0 may underflow. Samplers record logits and
-logarithms, in their own precision; what is stored is the variable itself, in double precision.
+logarithms, in their own precision; a posterior stores the variables themselves, in double precision.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["HostKernel", "Kernel", "Sampler", "StreamingSampler", "natural", "na
 class Kernel(Protocol):
     """Protocol of a kernel: the transition of all chains at once, hashable, with the data as operands.
 
-    It holds what is fixed when it is compiled and no data, and kernels that are equal share a compiled program; one
-    without an ``__eq__`` of its own is compiled for every run. The state is a pytree of arrays with all that the next
-    draw depends on, random key included.
+    It holds the settings that are fixed at compilation and no data. Equal kernels share a compiled program; a class
+    without an ``__eq__`` of its own is compiled for every run. The state is a pytree of arrays with everything that the
+    next draw depends on, random key included.
 
     Attributes
     ----------
     variables : mapping of str to tuples of str
-        Posterior variables that every draw has, each with its dims behind (chain, draw), as in
+        Posterior variables of every draw, each with its dims after (chain, draw), as in
         ``{"weight": ("feature",), "intercept": (), "rate": ("group",)}``. Dims are those of the result: ``"feature"``,
-        what ``rate_map.dim`` says for ``"rate"``, or names of one's own, which are then numbered from 0. No dim shares
-        a variable's name. Variables are declared by their names in the posterior, also where they are recorded on
+        ``rate_map.dim`` for ``"rate"``, or other names, whose entries are then numbered from 0. No dim shares
+        a variable's name. Variables are declared by their names in the posterior, also if they are recorded on
         another scale (:func:`natural_name`: ``logit_rate`` is ``rate``).
     statistics : tuple of str
         Numbers of every draw that are not posterior variables, one per chain; ``"lp"``, the joint log density up
@@ -57,7 +57,7 @@ class Kernel(Protocol):
         """State of ``chains`` chains before the first draw."""
 
     def step(self, operands: Any, state: Any) -> tuple[Any, dict[str, jax.Array]]:
-        """One draw: the new state, and of it what is declared, each (chains, …) with an axis for every dim."""
+        """Take one draw; return the new state and all declared variables and statistics, (chains, …) on their dims."""
 
 
 @runtime_checkable
@@ -65,7 +65,7 @@ class HostKernel(Kernel, Protocol):
     """A kernel whose data lie outside JAX: Python calls ``init`` and ``step``, which read them and are not compiled."""
 
     def shapes(self, operands: Any, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
-        """Shapes of the state of ``chains`` chains, and of what a step records, without a look at the data."""
+        """Shapes of the state of ``chains`` chains, and of the record of a step."""
 
 
 @runtime_checkable
@@ -79,13 +79,12 @@ class Sampler(Protocol):
     warm_up : int
         Draws that are discarded by default, at least 1.
     integrates_masks : bool
-        True if the masks of a model are integrated approximately, which the posterior then says.
+        True if the masks of a model are integrated approximately, which the posterior then reports.
 
-    One that adds ``data.offset``, where that is not None, to the scores says so by ``takes_offset = True``; others are
-    given none; so does one that draws the correlated effects of random terms, and random terms beside features under a
-    mixture such as ``bd.Laplace``, by ``takes_correlation = True``. One that integrates masks as if scores were normal,
-    from the prior of the model, and whose draws ``bd.sample`` is to correct where rows are few, says so by
-    ``correct = True``.
+    Further attributes are optional. ``takes_offset = True``: the sampler adds ``data.offset`` to the scores; without it
+    an offset raises an error. ``takes_correlation = True``: it draws correlated effects of random terms, and random
+    terms with features under a mixture such as ``bd.Laplace``. ``correct = True``: it integrates masks as if scores
+    were normal, from the prior of the model, and ``bd.sample`` corrects its draws if rows are few.
     """
 
     dtype: str
@@ -95,7 +94,7 @@ class Sampler(Protocol):
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[Kernel, Any]:
-        """Kernel and operands for ``tune`` draws of warm-up, called under the precision of ``dtype``.
+        """Kernel and operands for ``tune`` draws of warm-up, called with JAX in the precision of ``dtype``.
 
         The kernel has the statistic ``lp`` and the variables ``weight`` (p,), ``intercept`` () if the model has one,
         and ``rate`` (k,) if rates are free. ``marginalised`` asks for the pseudo-posterior ``exp(−U)``.
@@ -104,12 +103,12 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class StreamingSampler(Sampler, Protocol):
-    """A sampler that also takes rows which are read when needed or lie on a cluster (``design.is_streamed``)."""
+    """A sampler that also accepts rows that are read when needed or lie on a cluster (``design.is_streamed``)."""
 
     def bind_streamed(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
     ) -> tuple[HostKernel, Any]:
-        """Kernel and operands, as by ``bind``; what is held of the rows are vectors over them, where they are."""
+        """Kernel and operands, as by ``bind``; of the rows only vectors over them are kept, where the rows lie."""
 
 
 Draws = dict[str, Shaped[AnyArray, "..."]]
@@ -120,7 +119,7 @@ _LOGARITHMS |= {"log_sigma": "sigma", "log_dispersion": "dispersion"}
 
 
 def natural_name(name: str) -> str:
-    """Name in the posterior of what a sampler records under a name.
+    """Name in the posterior of a recorded variable.
 
     Examples
     --------
@@ -131,7 +130,7 @@ def natural_name(name: str) -> str:
 
 
 def natural(draws: Draws) -> Draws:
-    """Recorded draws by the names and on the scales of a posterior; NumPy arrays that change are double then.
+    """Convert recorded draws to the names and scales of a posterior; converted NumPy arrays become double.
 
     Examples
     --------

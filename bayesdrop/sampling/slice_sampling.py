@@ -1,4 +1,4 @@
-"""Slice sampling of many problems of one dimension at once."""
+"""Slice sampling of many one-dimensional problems at once."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The samplers of masks, for one score a row and for many classes: states, kernels and the moves that these make."""
+"""Samplers with dropout masks, for one score per row and for many classes: states, kernels and their moves."""

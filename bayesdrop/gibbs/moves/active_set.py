@@ -1,4 +1,4 @@
-r"""Moves of the features that are in the model, all their weights integrated out given the auxiliary variables.
+r"""Move features into and out of the model, with all weights integrated out given the auxiliary variables.
 
 With pseudo-observations ``exp(κ_i s_i − ½ ω_i s_i²)``, columns ``Z`` of the features that are in, and the slab's
 precisions ``P``, let ``A = (ZᵀΩZ + P)⁻¹`` and ``β = A Zᵀκ``. A feature ``d`` that is out has
@@ -6,9 +6,9 @@ precisions ``P``, let ``A = (ZᵀΩZ + P)⁻¹`` and ``β = A Zᵀκ``. A featur
     c = ZᵀΩx_d,     s = P_d + x_dᵀΩx_d − cᵀAc,     e = x_dᵀκ − cᵀβ,
     log odds of entering = prior log odds + ½ log(P_d/s) + ½ e²/s,
 
-and one that is in has ``s = 1/A_dd`` and ``e = β_d/A_dd``, those of the set without it. A sweep goes through the
-features by windows. ``s`` and ``e`` of the columns of a window follow each move by a rank-one update. So all proposals
-of a window up to the next accepted one are evaluated at once, and only an accepted one costs a product with the columns
+and one that is in has ``s = 1/A_dd`` and ``e = β_d/A_dd``, the values for the set without it. A sweep goes through the
+features by windows. After each move a rank-one update corrects ``s`` and ``e`` of the columns of the window. So all
+proposals up to the next accepted one are evaluated at once, and only an accepted one costs a product with the columns
 of the window. The intercept and forced features are columns that never leave; a flat intercept has the precision 0.
 
 Shapes: ``m`` rows, ``q`` columns (features, then the intercept), ``k`` columns that are in, ``b`` columns of a window,
@@ -29,7 +29,7 @@ from ...priors.inclusion_law import InclusionLaw
 
 __all__ = ["ActiveSet", "Neighbours", "Rows", "Units", "correlated", "sweep"]
 
-# Columns by which the matrices of a set grow.
+# Number of columns by which the arrays of a set grow.
 _ROOM = 32
 
 
@@ -79,15 +79,15 @@ class Units(NamedTuple):
     columns : tuple of int arrays
         Columns of each unit.
     first : int array (u,)
-        First column of each.
+        First column of each unit.
     is_group : bool array (u,)
-        Units of several columns.
+        Mask of the units of several columns.
     law : InclusionLaw
-        Prior of their indicators.
+        Prior of the indicators.
     at_once : int
-        Units whose columns are in the window of an active set at once.
+        Maximum number of units in the window of an active set.
     families : tuple of int arrays
-        Units with parents, each followed by these and by theirs.
+        Free units with parents, each followed by its free ancestors.
     """
 
     columns: tuple[Int[np.ndarray, " _"], ...]
@@ -99,16 +99,16 @@ class Units(NamedTuple):
 
 
 Neighbours = tuple[Int[np.ndarray, " _"], ...]
-"""Units that may take the place of each unit: symmetric lists of single features."""
+"""For each unit, the units for which it may be swapped: single features only, in symmetric lists."""
 
 
 class ActiveSet:
-    """Columns that are in the model, and what the rows say of a window of columns.
+    """Columns that are in the model, and the statistics ``s`` and ``e`` of a window of columns.
 
     Attributes
     ----------
     place : int array (q,)
-        Place of each column in the window, -1 outside.
+        Position of each column in the window, -1 outside.
     scale, pull : arrays (b,)
         ``s`` and ``e`` of the columns of the window.
     """
@@ -118,7 +118,7 @@ class ActiveSet:
         self.rows, self.place = rows, np.full(len(rows.precision), -1)
         # s and e of every column, if no column were in.
         self._alone = rows.precision + rows.squared @ rows.omega, np.asarray(rows.transposed @ rows.kappa)
-        # With room for more columns: zeros, so that products may take the whole of them.
+        # The arrays have room for more columns, filled with zeros, so that products may use whole arrays.
         self._size, self._columns, self._mean = k, np.pad(columns, (0, _ROOM)), np.zeros(k + _ROOM)
         self._inverse = np.zeros((k + _ROOM, k + _ROOM), order="F")
         gram = _dense(rows.weighted(columns) @ rows.transposed[columns].T) + np.diag(rows.precision[columns])
@@ -142,7 +142,7 @@ class ActiveSet:
         return self._mean[: self._size]
 
     def watch(self, columns: Int[np.ndarray, " b"]) -> None:
-        """Let the window be of these columns, and of no others."""
+        """Set the window to these columns."""
         rows, k = self.rows, self._size
         self.place[:] = -1
         self.place[columns] = np.arange(len(columns))
@@ -156,12 +156,12 @@ class ActiveSet:
         self._refresh()
 
     def see(self, columns: Int[np.ndarray, " b"]) -> None:
-        """Watch these columns if the window lacks one of them."""
+        """Set the window to these columns if it lacks one of them."""
         if np.any(self.place[columns] < 0):
             self.watch(columns)
 
     def gain(self, columns: Any) -> Any:
-        """What the rows add to the log odds of columns of the window, their weights integrated out."""
+        """Log Bayes factors for including columns of the window, with all weights integrated out."""
         place = self.place[columns]
         return _gain(self.scale[place], self.pull[place], self._precision[place])
 
@@ -180,7 +180,7 @@ class ActiveSet:
         self._refresh()
 
     def leave(self, d: Any) -> None:
-        """Remove a column, by deletion; the last column takes its place."""
+        """Remove a column, by deletion; the last column moves to its position."""
         j, last, place = self._slot(d), self._size - 1, self.place[d]
         s, step = 1 / self._inverse[j, j], self._mean[j]
         self._change(self._inverse[:, j] * s, -1 / s, -step)
@@ -193,7 +193,7 @@ class ActiveSet:
         self._refresh()
 
     def after_swap(self, d: Any, new: Any) -> float:
-        """Gain of a column of the window that is out if ``d``, which is in, were not."""
+        """Gain of ``new``, a column of the window that is out, if ``d``, which is in, were out."""
         j, place = self._slot(d), self.place[new]
         s = 1 / self._inverse[j, j]
         shared = (self._inverse[:, j] * s) @ self._gram[:, place]
@@ -212,12 +212,12 @@ class ActiveSet:
         self.pull -= step * shared
 
     def _refresh(self) -> None:
-        """Take ``s`` and ``e`` of the columns that are in from ``A`` and ``β``."""
+        """Compute ``s`` and ``e`` of the columns that are in from ``A`` and ``β``."""
         place = self.place[self.columns]
         own = np.flatnonzero(place >= 0)
         place, s = place[own], 1 / self._inverse[own, own]
         self.scale[place], self.pull[place] = s, self._mean[own] * s
-        # Rounding must not take a scale below the prior's precision.
+        # s is at least the prior's precision, also after rounding.
         np.maximum(self.scale, self._precision, out=self.scale)
 
 
@@ -240,20 +240,20 @@ def sweep(
     uniform: Float[np.ndarray, "swaps 3"],
     of_families: Float[np.ndarray, "t 3"],
 ) -> tuple[ActiveSet, Float[np.ndarray, " u"]]:
-    """One proposal for each free unit to enter or to leave, then swaps with correlated neighbours, then families.
+    """Propose each free unit to enter or to leave, then swaps with correlated neighbours, then moves of families.
 
     In a family a unit and a random part of its ancestors enter or leave together, if all of them are out or in.
 
     Parameters
     ----------
     rows, units, neighbours
-        Matrix and pseudo-observations, what enters together, and what may be swapped.
+        Matrix and pseudo-observations, units, and the units for which each may be swapped.
     is_in : bool array (u,)
         Units that are in; changed in place.
     columns : int array (k,)
-        Their columns, with those that never leave.
+        Columns of the units that are in, and those that never leave.
     order : int array (free,)
-        The units that may leave, in random order.
+        Free units, in random order.
     log_uniform : array (free,)
         Logarithms of uniform numbers.
     uniform : array (swaps, 3)
@@ -277,7 +277,7 @@ def sweep(
     is_single = np.zeros(len(is_in), dtype=bool)
     is_single[order] = ~units.is_group[order]
     for which, where, level in uniform:
-        # The size stays, so that each feature is as likely to be chosen before as after.
+        # A swap keeps the size of the model: the feature is chosen with the same probability before and after.
         inside = np.flatnonzero(is_in & is_single)
         unit = inside[int(which * len(inside))] if len(inside) else -1
         near = _free(neighbours[unit], is_in, -1) if len(inside) else inside
@@ -288,7 +288,7 @@ def sweep(
         is_in[unit] = False
         leaving, entering = law.log_odds(is_in, np.array([unit, other]))
         is_in[unit] = True
-        if leaving == np.inf:  # a child needs it
+        if leaving == np.inf:  # a child requires it
             continue
         active.see(np.array([d, new]))
         log_ratio = entering - leaving + active.after_swap(d, new) - active.gain(d)
@@ -324,7 +324,7 @@ def _propose(
     log_uniform: Float[np.ndarray, " b"],
     log_odds: Float[np.ndarray, " u"],
 ) -> None:
-    """Propose each of some units of the window to enter or to leave, and note its log odds."""
+    """Propose the units of ``order``, all in the window, to enter or to leave, and store their log odds."""
     law, turn = units.law, 0
     while turn < len(order):
         left = order[turn:]
@@ -361,12 +361,12 @@ def _move(active: ActiveSet, columns: Int[np.ndarray, " _"], leaves: Any) -> flo
 
 
 def _free(near: Int[np.ndarray, " _"], is_in: Bool[np.ndarray, " u"], without: Any) -> Int[np.ndarray, " free"]:
-    """Those of some units that are out, if also ``without`` is."""
+    """Units of ``near`` that are out, where ``without`` counts as out."""
     return near[~is_in[near] | (near == without)]
 
 
 def correlated(matrix: Any, law: InclusionLaw, most: int, least: float, at_once: int = 256) -> Neighbours:
-    """Free single features with a correlation of at least ``least``, of each at most ``most``, and the reverse.
+    """For each unit at most ``most`` free single features, of absolute correlation at least ``least``; symmetric.
 
     Examples
     --------

@@ -1,29 +1,29 @@
-"""One feature at a time where classes share the masks: its weights and its rate with the mask column summed out.
+"""Update one feature where classes share the masks: its weights and its rate, with the mask column summed out.
 
 With ``x`` the column, ``b_i`` (K,) the scores of row ``i`` without the feature, ``v`` (K,) its effective weights, which
-sum to zero if their priors are the same normal law, and ``π_i`` the softmax of ``b_i + v x_i``, what row ``i`` gains if
-the entry is kept is the exact
+sum to zero if their priors are the same normal law, and ``π_i`` the softmax of ``b_i + v x_i``, the log-likelihood that
+row ``i`` gains if the entry is kept is exactly
 
-    g_i(v) = s_i {log π(y_i | b_i + v x_i) − log π(y_i | b_i)},
+    g_i(v) = C s_i {log π(y_i | b_i + v x_i) − log π(y_i | b_i)},
 
-so that no auxiliary variable comes into a mask. As in :mod:`.features` the density of ``(v, η)`` with the column summed
+so that masks need no auxiliary variable. As in :mod:`.features` the density of ``(v, η)`` with the column summed
 out is ``N(v; 0, k²/P) p(η) Π_i [(1 − η) e^{g_i} + η]``, and an entry is kept with probability ``σ(g_i − logit η)``.
 
 The weights move by a Metropolis step with the proposal ``N(v + H⁻¹∇, H⁻¹)``, where ``∇`` is the gradient of the log
 density and, with ``q_i = σ(g_i − logit η)``,
 
-    H = diag(P/k²) + Σ_i q_i s_i x_i² (diag π_i − π_i π_iᵀ),
+    H = diag(P/k²) + Σ_i q_i C s_i x_i² (diag π_i − π_i π_iᵀ),
 
-its curvature but for what the uncertainty of the masks takes off, which may leave none (a Newton proposal; Gamerman
-1997).
+minus its Hessian without the term for the uncertainty of the masks, which could make ``H`` indefinite (a Newton
+proposal; Gamerman 1997).
 
 Intercepts are drawn by slices, each given all else. With ``s_ik`` the scores and ``o_ik = log Σ_{l≠k} exp(s_il)``, a
 shift ``δ`` of the intercept of class ``k`` has
 
     log p(δ | rest) = Σ_i C s_i {1[y_i = k] δ − log(exp(o_ik) + exp(s_ik + δ))} + constant,
 
-as intercepts are flat. Auxiliary variables hold an intercept to a step of ``(Σ_i ω_i)^{−½}`` of a sweep, which is short
-where the classes are separated and the likelihood is level over a long way; a slice crosses it at once.
+as intercepts have a flat prior. Given auxiliary variables, an intercept moves by about ``(Σ_i ω_i)^{−½}`` per sweep,
+which is short if the classes are separated and the likelihood is flat over a long interval; a slice crosses it at once.
 
 Shapes: ``C`` chains, ``K`` classes, ``n`` rows, ``m`` entries of the column.
 """
@@ -60,7 +60,7 @@ class _Point(NamedTuple):
 def log_softmax_of(
     membership: Bool[jax.Array, "K m"], score: Float[jax.Array, "K C m"]
 ) -> tuple[Float[jax.Array, "C m"], Float[jax.Array, "K C m"]]:
-    """``log π_y`` of each row (C, m), and all probabilities (K, C, m), of scores (K, C, m)."""
+    """``log π_y`` of each row (C, m), and all probabilities (K, C, m), from scores (K, C, m)."""
     top = jax.lax.stop_gradient(jnp.max(score, axis=0))
     rise = jnp.exp(score - top[None])
     total = jnp.sum(rise, axis=0)
@@ -82,7 +82,7 @@ def update_class_feature(
     Returns
     -------
     score, (weight, logit, mask)
-        All new.
+        New values.
     """
     (K, chains, n), m = score.shape, step.mask.shape[1]
     values = step.values[None, None]
@@ -146,8 +146,8 @@ def _solve(
 def _log_density(point: _Point, start: Float[jax.Array, "K C"], end: Float[jax.Array, "K C"]) -> Float[jax.Array, " C"]:
     """Log density of a proposal from ``start`` to ``end``, up to a constant, (C,).
 
-    Where it lies among weights that sum to zero, the direction of their mean is an eigenvector of the curvature, whose
-    eigenvalue, the prior's precision, is the same at both ends.
+    If the weights sum to zero, the direction of their mean is an eigenvector of the curvature, and its eigenvalue, the
+    prior's precision, is the same at both ends.
     """
     away = jnp.einsum("clk,lc->kc", point.factor, end - start) - _solve(point.factor, point.gradient)
     level = jnp.sum(jnp.log(jnp.diagonal(point.factor, axis1=1, axis2=2)), axis=1)
@@ -162,7 +162,7 @@ def draw_intercepts(
     score: Float[jax.Array, "K C n"],
     first: float = 4.0,
 ) -> tuple[Float[jax.Array, "K C"], Float[jax.Array, "K C n"]]:
-    """Draw the intercepts in turn; they and the scores, which have them, keep their sum over the classes."""
+    """Draw the intercepts in turn; they and the scores, which include them, keep their sum over the classes."""
     # First width of the slices.
     K = score.shape[0]
 

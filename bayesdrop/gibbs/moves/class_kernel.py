@@ -3,21 +3,21 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model of many clas
     w_k ~ N(0, P⁻¹) for k = 1 … K,  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
     P(y_i = k) ∝ exp(s_ik),  s_ik = Σ_d w_dk k(η_d) x_id α_id + b_k,  its likelihood to the power C s_i.
 
-A vector added to the weights of all classes changes no probability: its posterior is its prior, whatever the rest. It
-is left out, and the state holds the *centred* weights and intercepts, which sum to zero over the classes and are what
-the data speak of; they are also what is recorded. Where the prior is a scale mixture every weight has a precision of
-its own and the common vector is then not free: all weights are held and recorded as they are, the intercepts still
-centred (they are flat), and that vector follows its prior given the contrasts,
+A vector added to the weights of all classes changes no probability: its posterior is its prior, independent of the
+contrasts. It is left out, and the state and the record hold the *centred* weights and intercepts, which sum to zero
+over the classes and which the data inform. If the prior is a scale mixture, every weight has a precision of its own and
+the common vector depends on the contrasts: the state and the record then hold all weights as they are, the intercepts
+still centred (their prior is flat), and that vector is drawn from its prior given the contrasts,
 ``c_d ~ N(−Σ_k P_kd w_kd / Σ_k P_kd, 1/Σ_k P_kd)``. One sweep is
 
-0. the priors of the rates, where they are drawn, given the rates; the scales of the weights, where they are drawn,
-   given the weights (:mod:`.scales`): centred weights have ``K − 1`` dimensions a feature;
+0. learnt scales of the weights given the weights (:mod:`.scales`), where centred weights have ``K − 1`` dimensions per
+   feature; learnt priors of the rates given the rates;
 1. for each class ``k``: given the other contrasts, ``ψ_i = s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic
    regression of class ``k`` against the rest (Holmes & Held 2006), so that ``ω_i ~ PG(C s_i, ψ_i)`` and the contrast
    ``t = w_k − mean_{l≠k} w_l``, with its intercept, is one Gaussian draw under ``t ~ N(0, K/((K − 1)P))`` with
    ``κ_i = C s_i (1[y_i = k] − ½) − ω_i c_i``, ``ψ_i = tᵀx̃_i + c_i`` (Polson, Scott & Windle 2013), or of a scale
-   mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten; intercepts are drawn once more
-   (:func:`.class_features.draw_intercepts`), and learnt scales move along the rays;
+   mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is discarded; intercepts are drawn once more
+   (:func:`.class_features.draw_intercepts`), and learnt scales given the directions of the weights;
 2. for each feature, with its mask column summed out: its weights in all classes, then the rate; then the column
    (:mod:`.class_features`), by the exact softmax likelihood;
 3. rates that several features share: given the masks, then interweaved (:mod:`.interweaving`).
@@ -55,9 +55,9 @@ __all__ = ["ClassGibbsKernel"]
 
 @dataclass(frozen=True)
 class ClassGibbsKernel(NoisingModel):
-    """The transition that keeps the posterior of a noising model of many classes.
+    """Markov transition that leaves the posterior of a noising model of many classes invariant.
 
-    The operands are those of :class:`.state.Operands`, with the numbers of the classes for ``target``. The field
+    In its operands, :class:`.state.Operands`, ``target`` holds the index of the class of each row. The field
     ``loss`` is the logistic loss of one class against the rest.
 
     Attributes
@@ -70,7 +70,7 @@ class ClassGibbsKernel(NoisingModel):
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
+        """Dims of the recorded variables."""
         return self.declared("class")
 
     @property
@@ -79,7 +79,7 @@ class ClassGibbsKernel(NoisingModel):
         return self.scale_mixture is None
 
     def membership(self, operands: Operands) -> Bool[jax.Array, "K n"]:
-        """Class of each row."""
+        """Whether each row belongs to each class."""
         number = jnp.arange(self.n_classes, dtype=operands.target.dtype)
         return operands.target[None] == number[:, None]
 
@@ -88,7 +88,7 @@ class ClassGibbsKernel(NoisingModel):
         return -jnp.sum(operands.row_weight[None] * log_softmax_of(self.membership(operands), score)[0], axis=1)
 
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
-        """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
+        """Scattered starting points: random rates, masks drawn from them, and weights of half their prior scale."""
         K, p, dtype = self.n_classes, operands.precision.shape[0], operands.target.dtype
         key, key_rate, key_weight, key_mask, key_mean, key_scale = jax.random.split(key, 6)
         rates = self.first_masks(operands, key_rate, key_mask, key_mean, chains)
@@ -131,7 +131,7 @@ class ClassGibbsKernel(NoisingModel):
         return jax.lax.map(lambda weight: operands.columns.product(masks, weight, n), effective)
 
     def draw_scales(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
-        """Scales of the weights given the weights, if they are drawn, and of a mixture what all classes share."""
+        """Draw learnt scales given the weights; under a scale mixture, also the common vector of the classes."""
         if self.scale_mixture is None and operands.learnt is None:
             return state
         multiplier = jnp.exp(self.log_multiplier(self.feature_logit(operands, state.logit)))
@@ -143,7 +143,7 @@ class ClassGibbsKernel(NoisingModel):
             return state._replace(precision=precision, log_scale=log_scale)
         key_scale, key_shift = jax.random.split(key)
         precision, scales = self.mixture_precision(key_scale, weight, state.scales)
-        # What all classes have in common, given their contrasts.
+        # The common vector of the classes, given their contrasts.
         total = jnp.sum(precision, axis=0)
         common = jax.random.normal(key_shift, total.shape, total.dtype) / jnp.sqrt(total)
         shift = multiplier * (common - jnp.sum(precision * weight, axis=0) / total)
@@ -153,11 +153,11 @@ class ClassGibbsKernel(NoisingModel):
         )
 
     def _of_contrasts(self, learnt: ScaleOperands) -> ScaleOperands:
-        """Learnt scales, with ``K − 1`` times the weights in each group: the free ones among the classes."""
+        """Learnt scales that count ``K − 1`` weights per feature, the number of free contrasts."""
         return learnt._replace(size=(self.n_classes - 1) * learnt.size)
 
     def draw_contrasts(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
-        """Weights and intercepts given masks, one class after another; scores afresh, so that no rounding adds up."""
+        """Draw weights and intercepts given masks, one class after another; recompute scores to remove rounding."""
         K, chains, n = state.score.shape
         share = (K - 1) / K if self.centred else 1.0
         factor = self.log_multiplier(self.feature_logit(operands, state.logit))
@@ -199,7 +199,7 @@ class ClassGibbsKernel(NoisingModel):
         return state._replace(effective=effective, intercept=intercept, score=score)
 
     def draw_features(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
-        """Every feature in turn, with its mask column summed out."""
+        """Draw every feature in turn, with its mask column summed out."""
         free, membership = self.per_feature, self.membership(operands)
 
         def body(score: Float[jax.Array, "K C n"], inputs: tuple[Any, ...]) -> Any:
@@ -216,7 +216,7 @@ class ClassGibbsKernel(NoisingModel):
         return state._replace(effective=jnp.moveaxis(weight, 0, 2))
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
-        """Record of a draw: centred weights (C, K, p) and what else is drawn, chains first.
+        """Record of a draw, chains first: weights (C, K, p), centred unless under a scale mixture, and the others.
 
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks included, up to a constant.
         """

@@ -1,12 +1,12 @@
-"""The data of the mask sampler: blocks of padded columns, and products with masked and whole matrices.
+"""The features of the mask sampler: blocks of padded columns, and products with masked and whole matrices.
 
-Masks live on the entries ``x_id ≠ 0`` that a feature has. Columns of similar length make a block, whose shorter ones
-are padded by zeros, which change nothing: a zero entry has the same score kept or dropped. The blocks are chosen so
-that padding costs little whatever the lengths (those of words follow a power law), and there are few of them, for each
-is compiled. A feature without entries has no masks and is in no block. A dense matrix is one block with all its rows
-(``m = n``), so no index is needed. Nothing here knows of losses or rates.
+Only the entries ``x_id ≠ 0`` have masks. Columns of similar length make a block, whose shorter ones are padded by
+zeros, which change nothing: a zero entry has the same score kept or dropped. The blocks are chosen so that padding
+costs little whatever the lengths (those of words follow a power law), and there are few of them, because each is
+compiled. A feature without entries has no masks and is in no block. A dense matrix is one block with all its rows
+(``m = n``), so no index is needed. This module is independent of losses and rates.
 
-Products with a sparse matrix are gathers in both directions: every row knows where its entries stand in the blocks.
+Products with a sparse matrix are gathers in both directions: ``by_row`` has the positions of each row's entries.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``q`` features and ``m`` entries each in a block.
 """
@@ -33,7 +33,7 @@ class Block(NamedTuple):
     Attributes
     ----------
     features : int array (q,)
-        Numbers of these columns.
+        Indices of these columns.
     values : array (q, m)
         Entries, padded by zeros.
     occurs : bool array (q, m)
@@ -62,7 +62,7 @@ def gather(rowwise: Float[jax.Array, "C n"], rows: Int[jax.Array, " m"] | None) 
 def scatter(
     rowwise: Float[jax.Array, "C n"], rows: Int[jax.Array, " m"] | None, change: Float[jax.Array, "C m"]
 ) -> Float[jax.Array, "C n"]:
-    """Add a column's (C, m) to (C, n)."""
+    """Add values (C, m) of the rows of one column to (C, n)."""
     if rows is None:
         return rowwise + change
     return rowwise.at[:, rows].add(change, mode="drop")
@@ -78,14 +78,14 @@ class Columns(NamedTuple):
     empty : int array (e,)
         Features that never occur.
     place : int array (p,)
-        Where each feature is found among those of all blocks, then the empty ones.
+        Position of each feature in the list of the features of all blocks, then the empty ones.
     by_row : tuple of int arrays (lines, length)
-        Rows of similar length: where their entries stand among those of all blocks, or behind them for padding. Empty
-        for a dense matrix.
+        For rows of similar length, positions of their entries among those of all blocks, one past the end for padding.
+        Empty for a dense matrix.
     row_place : int array (n,)
-        Where each row is found among those of ``by_row``.
+        Position of each row in the list of the rows of ``by_row``.
     matrix : Matrix or None
-        The same matrix for products without masks; None for a dense one, whose block serves.
+        The same matrix for products without masks; None for a dense one, which uses its block.
     """
 
     blocks: tuple[Block, ...]
@@ -97,7 +97,7 @@ class Columns(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """True if every column has all rows."""
+        """Whether the matrix is dense."""
         return self.matrix is None
 
     @property
@@ -156,7 +156,7 @@ class Columns(NamedTuple):
     def rows(
         self, masks: Sequence[Bool[jax.Array, "_ C _"]], chosen: Int[jax.Array, "C k"]
     ) -> Float[jax.Array, "C k p"]:
-        """Rows of ``Z``, each chain's own: masks and int (C, k) to (C, k, p)."""
+        """Rows of ``Z``, a choice for each chain: masks and indices (C, k) to (C, k, p)."""
         if self.is_dense:
             row_masks = jnp.take_along_axis(masks[0], chosen[None], axis=2)
             return jnp.moveaxis(jnp.where(row_masks, self.blocks[0].values[:, chosen], 0), 0, 2)
@@ -220,7 +220,7 @@ def sparse_columns(X: MatrixLike, dtype: str | np.dtype[Any]) -> Columns:
 def _by_row(
     matrix: Any, position: Int[np.ndarray, " nnz"], total: int
 ) -> tuple[tuple[Int[jax.Array, "_ _"], ...], Int[jax.Array, " n"]]:
-    """Positions of the entries of each row, rows of similar length together, and where each row is found."""
+    """Positions of the entries of each row, rows of similar length together, and the position of each row."""
     n = matrix.shape[0]
     order = np.argsort(matrix.indices, kind="stable")
     length = np.bincount(matrix.indices, minlength=n)
@@ -241,14 +241,14 @@ def _by_row(
 def partition(
     length: Int[np.ndarray, " p"], max_blocks: int = 5, worth: float = 0.1, overhead: int = 64
 ) -> list[np.ndarray]:
-    """Cut columns into few blocks of similar length, each padded to its longest, at the least total cost.
+    """Cut columns into few blocks of similar length, each padded to its longest, at minimum total cost.
 
     Parameters
     ----------
     length : int array (p,)
         Entries of each column; columns without entries are left out.
     overhead : int
-        What a column costs besides its entries, in entries: one step of a loop.
+        Cost of a column in addition to its entries, in units of one entry: one step of a loop.
 
     Returns
     -------
@@ -260,18 +260,18 @@ def partition(
     >>> [block.tolist() for block in partition(np.array([3, 1000, 2, 0, 900]))]
     [[1, 4], [0, 2]]
     """
-    # Another block must save this share of the cost.
+    # Another block must save at least the share ``worth`` of the cost.
     columns = np.argsort(-length, kind="stable")
     columns = columns[: np.count_nonzero(length)]
     if not len(columns):
         return []
     lengths, first = np.unique(-length[columns], return_index=True)
     lengths = -lengths
-    if len(lengths) > 400:  # candidates enough: the cost is flat around its least
+    if len(lengths) > 400:  # these are enough: the cost is flat around its minimum
         keep = np.unique(np.geomspace(1, len(lengths), 400).astype(int) - 1)
         lengths, first = lengths[keep], first[keep]
     ends = np.append(first[1:], len(columns))
-    # cost[i, j]: a block from candidate i to candidate j; best[j]: the cheapest blocks up to candidate j.
+    # cost[i, j]: cost of a block from candidate i to candidate j; best[j]: least cost of blocks up to candidate j.
     number = ends[None] - first[:, None]
     cost = np.where(number > 0, (lengths[:, None] + overhead) * number, np.inf)
     best, starts, cuts = cost[0], [], [0]

@@ -1,14 +1,14 @@
 """Moves of the mask sampler: one feature at a time with its masks summed out.
 
-Everything here works on *effective* weights ``v_d = w_d k(η_d)``, with ``k`` what a kept entry is multiplied by (1 for
-biased dropout, ``1/(1 − η)`` for unbiased). The score ``Σ_d v_d x_id α_id`` then never sees the rates, whose whole
-influence is the prior of the masks and ``v_d | η_d ~ N(kμ_d, k(η_d)²/P_d)``.
+All functions work on *effective* weights ``v_d = w_d k(η_d)``, with ``k`` the factor of a kept entry (1 for biased
+dropout, ``1/(1 − η)`` for unbiased). The score ``Σ_d v_d x_id α_id`` then does not depend on the rates, which enter
+only the prior of the masks and ``v_d | η_d ~ N(kμ_d, k(η_d)²/P_d)``.
 
-A rate is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision: a Beta prior with a
+A rate is stored as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision: a Beta prior with a
 small shape puts much of its mass nearer to 0 or 1 than a rate in single precision can come. Densities of rates are
-those of the logit, as :class:`bayesdrop.priors.rate_prior.BetaLaw` has them.
+densities of the logit, as in :class:`bayesdrop.priors.rate_prior.BetaLaw`.
 
-Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column.
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries per column.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ Cost = Callable[[Elementwise, Elementwise, Elementwise], Elementwise]
 def log_mask_sum(gain: Elementwise, logit: Elementwise) -> Elementwise:
     """``log[(1 − η) e^g + η]``, a mask summed out, with ``g`` the log-likelihood gained by keeping; elementwise.
 
-    It is ``log(e^g + e^l) − log(1 + e^l)``. The two are subtracted part by part, so that nothing of the size of ``g``
-    or ``l`` is rounded.
+    It is ``log(e^g + e^l) − log(1 + e^l)``. The two are subtracted part by part, so that no digits cancel if ``g`` or
+    ``l`` is large.
     """
     larger = jnp.maximum(gain, logit) - jnp.maximum(logit, 0)
     return larger + (jnp.log(1 + jnp.exp(-jnp.abs(gain - logit))) - jnp.log(1 + jnp.exp(-jnp.abs(logit))))
@@ -69,19 +69,19 @@ class FeatureLevel(NamedTuple):
     level: Float[jax.Array, " C"]
 
     def log_density(self, weight: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-        """Up to a constant."""
+        """Log prior density of the intercept given the weight, up to a constant, (C,)."""
         return -0.5 * self.precision * jnp.square(self.level + weight * self.place)
 
 
 class FeatureStep(NamedTuple):
-    """Data and variables of the update of one feature, besides the scores; of classes each has its weight.
+    """Data and variables of the update of one feature, except the scores; with classes, each has its own weight.
 
     Attributes
     ----------
     values, rows : array (m,)
         Column of the feature, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
     target, row_weight : array (m,)
-        Label and loss weight of each entry's row; of classes the label is the membership, bool (K, m).
+        Label and loss weight of each entry's row; with classes the label is the membership, bool (K, m).
     mask : bool array (C, m)
         Mask of each entry.
     uniform : array (C, m)
@@ -91,7 +91,7 @@ class FeatureStep(NamedTuple):
     logit : array (C,)
         Logit of the rate.
     prior : BetaLaw of shape (C,) or None
-        Prior of the rate, where it is drawn.
+        Prior of the rate; None if it is not drawn.
     key : key
         Random key.
     weight_width : array (), optional
@@ -135,9 +135,9 @@ def update_feature(
     score: Float[jax.Array, "C n"],
     step: FeatureStep,
 ) -> tuple[Float[jax.Array, "C n"], tuple[Float[jax.Array, " C"], Float[jax.Array, " C"], Bool[jax.Array, "C m"]]]:
-    """Draw ``v_d``, then ``η_d``, each with the mask column summed out, then the column; only it unless ``thorough``.
+    """Draw ``v_d``, then ``η_d``, each with the masks summed out, then the masks; only the masks unless ``thorough``.
 
-    A rate of 0, of the logit −∞, stays as it is: the feature has no noise.
+    A rate of 0, with the logit −∞, stays as it is: the feature has no noise.
 
     With ``g_i`` the log-likelihood that row ``i`` gains if the entry is kept, the density of ``(v_d, η_d)`` is
     ``N(v_d; kμ_d, k²/P_d) p(η_d) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
@@ -146,7 +146,7 @@ def update_feature(
     Returns
     -------
     score, (weight, logit, mask)
-        All new.
+        New values.
     """
     shape = step.mask.shape
     values = jnp.broadcast_to(step.values[None], shape)

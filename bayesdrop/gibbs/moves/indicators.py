@@ -4,19 +4,19 @@ r"""Gibbs sampling of the feature-noising model under a spike-and-slab prior: fe
     y_i ~ exp{−C s_i loss(y_i, o_i + Σ_d γ_d w_d k(η_d) x_id α_id + b)}
 
 A feature that is included and always dropped is nearly one that is excluded, so that an indicator hardly moves given
-the masks of its own column. The sampler is that of :mod:`.kernel`, whose masks of excluded features are all 0: their
-weights are then drawn from the slab, and shapes stay. What is new is the step of an indicator, with its weight, rate
-and mask column summed out. ``L(w, η) = Π_i [(1 − η) f_i(w x_id)/f_i(0) + η]`` is the likelihood with the feature over
-that without it, ``f_i`` being that of a row at the scores of the others. Of ``M`` pairs ``(w, η)`` one is the present
-one if the feature is included; the others have the density ``q``: a rate from its prior, and a weight from a Student's
-t about a fit to the expected score. With weights ``W_m = L(w_m, η_m) N(w_m; 0, 1/P)/q(w_m | η_m)``
+the masks of its own column. The sampler is that of :mod:`.kernel`, with all masks of excluded features at 0: their
+weights are then drawn from the slab, and array shapes stay the same. The new step draws an indicator with its weight,
+rate and masks summed out. ``L(w, η) = Π_i [(1 − η) f_i(w x_id)/f_i(0) + η]`` is the likelihood with the feature over
+that without it, ``f_i(u)`` being the likelihood of row ``i`` at the score of the other features plus ``u``. Of ``M``
+pairs ``(w, η)`` one is the current pair if the feature is included; the others have a rate from the prior and a weight
+from a t distribution ``q`` of 2 degrees of freedom. With ``W_m = L(w_m, η_m) N(w_m; 0, 1/P)/q(w_m | η_m)``
 
     odds of γ_d = 1:  π/(1 − π) · Σ_m W_m / M,
 
-and if it is included, the pair ``m`` is taken with probability ``W_m/Σ W``. This leaves the posterior of ``(γ, w, η)``
-as it is, whatever ``q`` (the conditional importance resampling of Andrieu, Doucet & Holenstein 2010, with one step).
+and if it is included, the pair ``m`` is chosen with probability ``W_m/Σ W``. The posterior of ``(γ, w, η)`` is
+invariant, whatever ``q`` (conditional importance resampling, Andrieu, Doucet & Holenstein 2010, with one step).
 
-Shapes: ``C`` chains, ``n`` rows, ``p`` weights, ``m`` entries a column, ``M`` pairs.
+Shapes: ``C`` chains, ``n`` rows, ``p`` weights, ``m`` entries per column, ``M`` pairs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class IndicatorOperands(NamedTuple):
     log_odds : array (p,) or None
         Known log odds; None if one probability is learnt.
     a, b : array ()
-        Beta prior of that.
+        Beta prior of the learnt probability.
     """
 
     is_forced: Bool[jax.Array, " p"]
@@ -65,7 +65,7 @@ class IndicatorOperands(NamedTuple):
     b: Float[jax.Array, ""]
 
     def prior_log_odds(self, included: Bool[jax.Array, "C p"], feature: Any) -> Float[jax.Array, " C"]:
-        """Log odds of a free feature given the others, a learnt probability integrated out."""
+        """Prior log odds of a free feature given the others, with a learnt probability integrated out."""
         if self.log_odds is not None:
             return jnp.broadcast_to(self.log_odds[feature], included.shape[:1])
         free = ~self.is_forced[None]
@@ -74,7 +74,7 @@ class IndicatorOperands(NamedTuple):
         return jnp.log((self.a + others) / (self.b + rest))
 
     def counts(self, included: Bool[jax.Array, "C p"]) -> tuple[Float[jax.Array, " C"], Float[jax.Array, " C"]]:
-        """Shapes of the Beta law of a learnt probability given the indicators."""
+        """Parameters of the Beta law of a learnt probability given the indicators."""
         free = ~self.is_forced[None]
         count = jnp.sum(included & free, axis=1, dtype=self.a.dtype)
         return self.a + count, self.b + jnp.sum(free, dtype=self.a.dtype) - count
@@ -88,7 +88,7 @@ class IndicatorOperands(NamedTuple):
 
 
 def indicator_operands(law: InclusionLaw, effects: int, dtype: Any) -> IndicatorOperands:
-    """Bring the law of the indicators of units of one feature into the form of the sampler."""
+    """Convert the law of the indicators, whose units are single features, for the sampler."""
     forced = np.append(law.is_forced[law.unit], np.ones(effects, dtype=bool))
     log_odds = None
     if law.probability is not None:
@@ -99,9 +99,9 @@ def indicator_operands(law: InclusionLaw, effects: int, dtype: Any) -> Indicator
 
 
 class Indicators(NamedTuple):
-    """Indicators of ``C`` chains, log odds of each at its turn, and the inclusion probability.
+    """Indicators of ``C`` chains, log odds of each when it was drawn, and the inclusion probability.
 
-    Of weights that are never excluded the log odds are infinite.
+    Weights that are never excluded have infinite log odds.
     """
 
     included: Bool[jax.Array, "C p"]
@@ -111,16 +111,16 @@ class Indicators(NamedTuple):
 
 @dataclass(frozen=True)
 class IndicatorKernel(GibbsKernel):
-    """The transition; its fields beside those of the noising model.
+    """Markov transition, with its fields in addition to those of the noising model.
 
     Attributes
     ----------
     learns_chance : bool
-        The inclusion probability is learnt.
+        Whether the inclusion probability is learnt.
     effects : int
-        Number of weights of random terms, the last.
+        Number of weights of random terms, which are the last ones.
     proposals : int
-        Pairs of a weight and a rate that are compared, ``M``.
+        Number ``M`` of pairs of a weight and a rate that are compared.
     first_size : int
         Expected number of features in the first model of the last chain.
     """
@@ -132,12 +132,12 @@ class IndicatorKernel(GibbsKernel):
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
+        """Dims of the recorded variables."""
         names = self.declared() | {"included": ("feature",), "inclusion_probability": ("feature",), "model_size": ()}
         return names | ({"inclusion_prior": ()} if self.learns_chance else {})
 
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
-        """Start as the noising model does, with models of different sizes: from none in the first chain."""
+        """Start as the noising model does, with models of different sizes; the first chain includes no free feature."""
         key, key_model = jax.random.split(key)
         state, forced = super().init(operands, key, chains), operands.indicators.is_forced[None]
         p, n = forced.shape[1], state.score.shape[1]
@@ -156,7 +156,7 @@ class IndicatorKernel(GibbsKernel):
     def informative(
         self, operands: Operands, state: State, away: Float[jax.Array, "C p"]
     ) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, "C g"] | None]:
-        """Weights that say something of their scales, and their number."""
+        """Included weights, which alone inform learnt scales, and their number per scale."""
         is_in, learnt = state.indicators.included.astype(away.dtype), operands.learnt
         groups = state.log_scale.shape[1]
         return away * is_in, None if learnt is None else by_group(is_in.T, learnt.index, groups).T
@@ -168,7 +168,7 @@ class IndicatorKernel(GibbsKernel):
             return state
         key, key_chance, key_empty = jax.random.split(state.key, 3)
         included, odds, chance = state.indicators
-        # The data say nothing of features that never occur: the probability is drawn given the others, and they by it.
+        # The data do not inform features that never occur: draw the probability given the others, then these given it.
         never = jnp.zeros(law.is_forced.shape, bool).at[empty].set(True) & ~law.is_forced
         prior = law.log_odds
         if prior is None:
@@ -184,7 +184,7 @@ class IndicatorKernel(GibbsKernel):
     def _draw_features(
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
     ) -> State:
-        """Every feature in turn: its indicator, weight and rate, with its mask column summed out, then the column."""
+        """Draw every feature in turn: its indicator, weight and rate, with its masks summed out, then the masks."""
         cost, law, adapt = self.cost_given(state), operands.indicators, thorough & (state.count < operands.tune)
         pseudo = self.pseudo_given(state)
 
@@ -248,7 +248,7 @@ class IndicatorKernel(GibbsKernel):
         }
 
 
-# Rounds of the fit that proposals of a weight are made about.
+# EM rounds of the fit that centres the proposals of a weight.
 _ROUNDS = 4
 
 
@@ -272,7 +272,7 @@ def update_indicator(
     Returns
     -------
     score, (weight, logit, mask), included, log_odds
-        All new; of a forced feature the log odds are infinite.
+        New values; a forced feature has infinite log odds.
     """
     shape, M = step.mask.shape, proposals
     key_rate, key_weight, key_choice, key_rest = jax.random.split(step.key, 4)
@@ -281,7 +281,7 @@ def update_indicator(
     )
     contribution = jnp.where(step.mask, values * step.weight[:, None], 0)
     base, score = gather(score, step.rows) - contribution, scatter(score, step.rows, -contribution)
-    # Pairs of a rate and a weight, and of one more for a feature that is excluded.
+    # M rates for the pairs, and one more from the prior for an excluded feature.
     logit = jnp.broadcast_to(step.logit[None], (M + 1, shape[0]))
     if learn_rate:
         law = jax.tree.map(lambda part: jnp.broadcast_to(part[None], logit.shape), step.prior)
@@ -318,7 +318,7 @@ def update_indicator(
     out_weight = jax.random.normal(key_out, log_odds.shape, log_odds.dtype)
     out_weight = out_weight * jnp.exp(log_multiplier(out_logit)) / jnp.sqrt(step.precision)
     weight, logit = jnp.where(included, pick(weight), out_weight), jnp.where(included, pick(logit), out_logit)
-    # Small moves of weight and rate, and the masks of features that are included.
+    # Slice moves of weight and rate, and new masks, if the feature is included.
     nothing = jnp.broadcast_to((step.values == 0)[None], shape)
     fresh = step._replace(weight=weight, logit=logit, mask=nothing, key=key_rest)
     moves = thorough & jnp.any(included)
@@ -347,7 +347,7 @@ def _fitted(
     def one(_: Any, carry: Any) -> Any:
         along, _, _ = carry
         omega, kappa = pseudo(target, base + along[:, None] * values, row_weight)
-        # Rows at a kink of the loss are left out.
+        # Leave out rows at a kink of the loss.
         usual = omega * omega * jnp.finfo(omega.dtype).eps < 1
         omega, kappa = jnp.where(usual, omega, 0), jnp.where(usual, kappa, 0)
         information = jnp.sum(omega * values * values, axis=1)

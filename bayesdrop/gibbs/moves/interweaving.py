@@ -1,4 +1,4 @@
-"""Rates that several features share: drawn given the masks, then interweaved with uniform variables behind the masks.
+"""Draw rates that features share: given the masks, then given uniform variables behind the masks (interweaving).
 
 The masks of a group follow its rate and the rate follows the masks, so that drawing either given the other hardly
 moves. Written as ``α_id = 1(u_id > η_j)``, with ``u_id`` uniform on ``(η_j, 1)`` where kept and on ``(0, η_j)`` where
@@ -32,11 +32,11 @@ class GroupBlock(NamedTuple):
     Attributes
     ----------
     groups : int array (g,)
-        Numbers of these groups.
+        Indices of these groups.
     features : int array (g, size)
         Features of each group, padded by ``p``; for a sparse matrix the feature of each entry of the group.
     entries : int array (g, size)
-        Where the entries stand among those of all blocks of columns, behind them for padding.
+        Positions of the entries among those of all blocks of columns, one past the end for padding.
     values, rows : array (g, size)
         The entries, 0 for padding, and their rows, ``n`` for padding.
     """
@@ -203,7 +203,7 @@ def _latent_logit(
 def _entries(
     columns: Columns, block: Any, weight: Float[jax.Array, "scores p"]
 ) -> tuple[Any, Any, Any, Float[jax.Array, "q 1 m"], Float[jax.Array, "q scores m"]]:
-    """How to read and write the masks of one group and to add to scores; its values and their shares of scores.
+    """Functions that read and write the masks of one group and add to scores; its values and contributions to scores.
 
     A sparse group is laid out as one long column; masks, values and contributions are (columns, C, entries).
     """
@@ -238,7 +238,7 @@ def _flatten(masks: Sequence[Bool[jax.Array, "_ C _"]], chains: int) -> Bool[jax
 def _unflatten(
     flat: Bool[jax.Array, "C entries"], masks: Sequence[Bool[jax.Array, "_ C _"]]
 ) -> tuple[Bool[jax.Array, "_ C _"], ...]:
-    """Inverse of ``_flatten``; ``masks`` for the shapes."""
+    """Inverse of ``_flatten``; ``masks`` gives the shapes."""
     parts, begin = [], 0
     for mask in masks:
         q, chains, m = mask.shape

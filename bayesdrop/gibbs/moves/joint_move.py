@@ -1,9 +1,9 @@
 """The joint move of the mask sampler: :mod:`.pseudo_marginal` on weights, intercept, rates, their groups, and masks.
 
-Precisions of weights and parameters of the likelihood, where they are drawn, stand still meanwhile. The coordinates are
-weights, not the effective ones, which unbiased dropout multiplies by ``1/(1 − η)``: their scale would run over as many
-orders of magnitude as that does, and positions be rounded to a grid with zero on it. They are counted in units of their
-prior's standard deviation, so that a metric learnt over time serves whatever that is.
+Precisions of weights and parameters of the likelihood are held fixed, also if they are learnt. The coordinates are
+weights, not effective weights, which unbiased dropout multiplies by ``1/(1 − η)``: those range over many orders of
+magnitude, and rounding would put positions on a coarse grid. The unit of each weight is its prior standard deviation,
+so that a metric learnt over many sweeps suits any prior precision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["joint_moves"]
 
 
 class _Coordinates(NamedTuple):
-    """Variables of θ: effective weights (C, p), intercept (C,), logits of free rates (C, k), groups twice (C, g)."""
+    """Variables of θ: effective weights (C, p), intercept (C,), logits of rates (C, k), two per group (C, g)."""
 
     weight: Float[jax.Array, "C p"]
     intercept: Float[jax.Array, " C"]
@@ -48,7 +48,7 @@ def _centre_and_spread(
 def _pack(kernel: NoisingModel, operands: Operands, state: State) -> Float[jax.Array, "C D"]:
     """Coordinates θ of the joint move, (C, D): weights in units of their prior, intercept, logits of rates.
 
-    In a hierarchy the logits are counted from their group's centre, in units of its spread, and ``logit μ`` and
+    In a hierarchy the logits are relative to their group's centre, in units of its spread, and ``logit μ`` and
     ``log s`` of the groups are coordinates too: a group then moves with all its rates, which given the rates it cannot.
     """
     parts = [kernel.weights(operands, state.effective, state.logit) * jnp.sqrt(state.precision)]
@@ -63,7 +63,7 @@ def _pack(kernel: NoisingModel, operands: Operands, state: State) -> Float[jax.A
 
 
 def _unpack(kernel: NoisingModel, operands: Operands, state: State, theta: Float[jax.Array, "C D"]) -> _Coordinates:
-    """Inverse of ``_pack``; ``state`` for what stands still."""
+    """Inverse of ``_pack``; ``state`` gives the variables that are held fixed."""
     p, k = state.precision.shape[1], state.logit.shape[1]
     intercept = theta[:, p] if kernel.fit_intercept else jnp.zeros(theta.shape[0], theta.dtype)
     weight, logit = theta[:, :p] / jnp.sqrt(state.precision), theta[:, p + kernel.fit_intercept :]

@@ -4,22 +4,22 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks i
     y_i ~ exp{−C s_i · loss(y_i, o_i + Σ_d w_d k(η_d) x_id α_id + b)/σ²}
 
 (Zhuo, Zhu & Zhang 2015, section 3, with its exact likelihood and not Jensen's bound); rows that have masks have
-``s_i = 1`` (:mod:`.row_copies`). ``P``, the parameters of a Beta prior of the rates, and the scale ``σ`` (else 1) or
-shape of the likelihood may be unknown. One sweep is
+``s_i = 1`` (:func:`bayesdrop.gibbs.method.with_copies`). ``P``, the parameters of a Beta prior of the rates, and the
+scale ``σ`` (else 1) or shape of the likelihood may be unknown. One sweep is
 
-0. what is unknown of ``P``, the likelihood and the prior of the rates, each given weights, scores or rates,
-   a scale that weights share also given their directions (:mod:`.moves.scales`);
+0. the unknown parts of ``P``, the likelihood and the prior of the rates, each given weights, scores or rates;
 1. auxiliary variables given the scores, then weights and intercept given them and the masks, as one Gaussian draw
-   (Polson & Scott 2011; Polson, Scott & Windle 2013); then the auxiliary variables are forgotten; where those of a
-   learnt shape cost several sweeps, only while joint moves are rarely accepted;
-2. for each feature, with its mask column summed out: the weight, then the rate, by slice sampling; then the column;
-3. rates shared by several features: given the masks, then interweaved with uniform variables behind the masks.
+   (Polson & Scott 2011; Polson, Scott & Windle 2013), with a learnt shape, where this costs several sweeps, only while
+   joint moves are rarely accepted; then, without auxiliary variables, learnt scales along rays (:mod:`.scales`);
+2. for each feature, with its masks summed out: the weight, then the rate, by slice sampling; then the masks;
+3. rates shared by several features: given the masks, then interweaved with uniform variables behind the masks;
+4. joint moves (:mod:`.joint_move`); while they are accepted, most sweeps draw only the masks in step 2.
 
-**Why these moves.** Drawing every variable from its full conditional is correct and hardly moves: a rate follows the
-masks and the masks follow the rate. Summing the column out frees the rate; drawing the *weight* in the same place
-frees it too, for given the masks a weight must keep explaining the same rows where its feature happened to be kept.
-The Gaussian draw remains, because features that are nearly copies of each other trade weight in directions that no
-single coordinate follows. Groups cannot sum out all their columns at once and interweave instead (Yu & Meng 2011).
+**Why these moves.** Drawing every variable from its full conditional is exact but mixes too slowly: a rate follows the
+masks and the masks follow the rate. Summing the masks out frees the rate and, in the same step, the *weight*, which
+given the masks must keep explaining the rows whose entries are kept. The Gaussian draw remains, because features that
+are nearly copies of each other exchange weight in directions that no single coordinate follows. Groups cannot sum out
+all their columns at once and interweave instead (Yu & Meng 2011).
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ from .state import Conditional, Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State", "adapted"]
 
-# Joint moves that were accepted more rarely than this during warm-up are not tried again.
+# Joint moves whose mean acceptance falls below this are not tried again after warm-up.
 _LEAST_ACCEPTED = 0.02
-# During warm-up they are tried again after this number of sweeps, because the metric may have improved.
+# During warm-up they are tried again once in this number of draws, because the metric may have improved.
 _RETRY = 8
-# While joint moves are accepted, one sweep in this number draws weights and rates one feature at a time as well.
+# While joint moves are accepted, the sweeps of one draw in this number also draw weights and rates by feature.
 _THOROUGH = 4
 
 
 def adapted(width: Float[jax.Array, " p"], jump: Float[jax.Array, " p"], adapt: Any) -> Float[jax.Array, " p"]:
-    """Widths after a sweep of warm-up: four times the mean jump of the chains, about 4.5 standard deviations."""
+    """Widths after a sweep of warm-up: running means of four times the mean jump, about 4.5 standard deviations."""
     return jnp.where(adapt, 0.95 * width + 0.05 * (4 * jump), width)
 
 
 @dataclass(frozen=True)
 class GibbsKernel(NoisingModel):
-    """The transition that keeps the posterior of a noising model: its fields, and how it is sampled.
+    """Markov transition that leaves the posterior of a noising model invariant.
 
     Attributes
     ----------
     joint_moves : int
-        Joint moves after each sweep.
+        Number of joint moves after each sweep.
     """
 
     joint_moves: int
 
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
-        """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
+        """Scattered starting points: random rates, masks drawn from them, and weights of half their prior scale."""
         p, n, columns = operands.precision.shape[0], operands.target.shape[0], operands.columns
         dtype = operands.target.dtype
         key, key_rate, key_weight, key_mask, key_scale, key_mean = jax.random.split(key, 6)
@@ -117,7 +117,7 @@ class GibbsKernel(NoisingModel):
         if not self.joint_moves or self.parameter is None or self.parameter.is_scale:
             state = self._draw_weights(operands, state, key_gauss)
         else:
-            # Several auxiliary variables a count cost more than a sweep, and trajectories move the weights as well.
+            # Several auxiliary variables per count cost more than a sweep, and trajectories move the weights as well.
             rare = _THOROUGH * self.joint_moves * state.metric.accepted < 1
             state = where_needed(rare, lambda s, key: self._draw_weights(operands, s, key), state, key_gauss)
         precision, unscaled = state.noise_precision, partial(self.total_cost, operands, state)
@@ -132,10 +132,10 @@ class GibbsKernel(NoisingModel):
         return state
 
     def _temper(self, operands: Operands, state: State) -> State:
-        """Likelihood to a power that rises to 1 over the first half of the warm-up.
+        """Raise the likelihood to a power that grows to 1 over the first half of the warm-up.
 
         A small known variance makes every mask of the first sweeps permanent: weights that were drawn for wrong masks
-        fit those, and no single entry can change. At a power that takes all of the response for noise they are free.
+        fit them, and no single entry can change. At a power at which noise explains the whole response, they can.
         """
         if not self.tempered:
             return state
@@ -144,7 +144,7 @@ class GibbsKernel(NoisingModel):
         return state._replace(noise_precision=jnp.broadcast_to(power, state.noise_precision.shape))
 
     def _draw_priors(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
-        """Precisions of weights, the likelihood's parameter and the priors of rates, as far as they are unknown."""
+        """Draw unknown precisions of weights, the parameter of the likelihood and the priors of rates."""
         key_scale, key_parameter, key_groups = jax.random.split(key, 3)
         if self.scale_mixture is not None:
             weight = self.weights(operands, state.effective, state.logit)
@@ -156,7 +156,7 @@ class GibbsKernel(NoisingModel):
             log_scale = draw_given_weights(key_scale, operands.learnt, away, state.log_scale, size)
             precision = weight_precision(operands.learnt, log_scale)
             state = state._replace(precision=precision, log_scale=log_scale)
-        # Given the scores and before the auxiliary variables, of which it is not independent.
+        # Given the scores and before the auxiliary variables, which depend on it.
         if self.parameter is not None and self.parameter.is_scale:
             state = draw_scale(self, operands, key_parameter, state, self.total_cost(operands, state, state.score))
         elif self.parameter is not None:
@@ -174,11 +174,11 @@ class GibbsKernel(NoisingModel):
     def informative(
         self, operands: Operands, state: State, away: Float[jax.Array, "C p"]
     ) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, "C g"] | None]:
-        """Weights less their mean that say something of their learnt scales, and their number; None for all."""
+        """Weights, less their prior mean, that inform learnt scales, and their number per scale; None for all."""
         return away, None
 
     def _draw_weights(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
-        """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""
+        """Draw weights and intercept given masks; recompute scores, so that rounding never accumulates over sweeps."""
         chains, n = state.score.shape
         key_aux, key_draw = jax.random.split(key)
         target = jnp.broadcast_to(operands.target[None], (chains, n)).reshape(-1)
@@ -206,7 +206,7 @@ class GibbsKernel(NoisingModel):
     def _draw_features(
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
     ) -> State:
-        """Every feature in turn, with its mask column summed out."""
+        """Draw every feature in turn, with its mask column summed out."""
         free, cost, level_prior = self.per_feature, self.cost_given(state), operands.level
 
         def body(carry: Any, inputs: tuple[Any, ...]) -> Any:
@@ -221,7 +221,7 @@ class GibbsKernel(NoisingModel):
             )  # fmt: skip
             update = lambda score, step: update_feature(cost, self.log_multiplier, free, thorough, score, step)  # noqa: E731
             if self.some_kept:
-                # What is never dropped has its weight drawn with all others, and no mask to be drawn.
+                # A feature that is never dropped has no masks, and its weight is drawn with all others.
                 score, new = where_needed(
                     jnp.isfinite(logit[0]),
                     lambda carry, key: update(carry[0], step._replace(key=key)),
@@ -242,7 +242,7 @@ class GibbsKernel(NoisingModel):
         return state._replace(effective=weight.T, weight_width=width)
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
-        """Record of a draw: weight (C, p) and what else the model draws, each with a leading axis of chains.
+        """Record of a draw: weight (C, p) and the other variables, each with a leading axis of chains.
 
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks and latent scales included, up to
         a constant.

@@ -1,6 +1,6 @@
-"""The feature-noising model as its moves see it: what rows say of their scores, and what rates do to weights.
+"""The feature-noising model for its moves: likelihood of the rows given scores, and effective weights given rates.
 
-Every move of :mod:`.kernel`, :mod:`.class_kernel` and :mod:`.joint_move` asks for these, at a state of all chains.
+Used by :mod:`.kernel`, :mod:`.class_kernel`, :mod:`.indicators` and :mod:`.joint_move`.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` free rates.
 """
@@ -33,24 +33,24 @@ Elementwise = Float[jax.Array, "*shape"]
 
 @dataclass(frozen=True)
 class NoisingModel(WeightPrior):
-    """Everything of the model that is fixed when a sampler is compiled, and nothing that is data.
+    """Everything in the model that is fixed when a sampler is compiled, without data.
 
     Attributes
     ----------
     loss, noise : Augmented, MaskNoise
         Components of the model.
     per_feature : bool
-        Every feature has a free rate of its own.
+        Whether every noised feature has a free rate of its own.
     grouped : bool
-        Free rates are shared by features.
+        Whether features share free rates.
     some_kept : bool
-        Some features are never dropped, among others that are.
+        Whether some features are never dropped.
     hierarchical : bool
-        The priors of the rates are drawn.
+        Whether the priors of the rates are drawn.
     tempered : bool
-        Warm-up begins with a flatter likelihood: ``noise_precision`` of a state is its power.
+        Whether warm-up begins with a flatter likelihood: ``noise_precision`` of a state is its power.
     gaussian_draw : callable
-        One of :mod:`bayesdrop.gibbs.weights`.
+        One of the draws of :mod:`bayesdrop.gibbs.weights`.
     rate_dim : str
         Dim of the free rates in a posterior.
     """
@@ -66,7 +66,7 @@ class NoisingModel(WeightPrior):
     rate_dim: str
 
     def declared(self, *own: str) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded, rates and their groups included."""
+        """Dims of the recorded variables, rates and their groups included."""
         names = super().declared(*own) | ({"rate": (self.rate_dim,)} if self.free else {})
         return names | ({"group_rate": ("group",), "group_strength": ("group",)} if self.hierarchical else {})
 
@@ -76,7 +76,7 @@ class NoisingModel(WeightPrior):
         return self.per_feature or self.grouped
 
     def log_multiplier(self, logit: Elementwise) -> Elementwise:
-        """Logarithm of what a kept entry is multiplied by, ``log k(η)``, from logits of rates, elementwise."""
+        """``log k(η)``, the logarithm of the factor of a kept entry, from logits of rates, elementwise."""
         return self.noise.log_multiplier(logit)
 
     def cost(self, loss: Any, target: Elementwise, score: Elementwise, row_weight: Elementwise) -> Elementwise:
@@ -92,7 +92,7 @@ class NoisingModel(WeightPrior):
     def cost_given(self, state: Any) -> Cost:
         """Loss of each score (…, C, m) at the scales or shapes of the chains of a state."""
         if self.parameter is None and not self.tempered:
-            # A sweep calls it at dozens of places: traced once for all of them.
+            # A sweep calls it at dozens of places: jit traces it once for all of them.
             return jax.jit(partial(self.cost, self.loss))
 
         def cost(target: Elementwise, score: Elementwise, row_weight: Elementwise) -> Elementwise:
@@ -135,7 +135,7 @@ class NoisingModel(WeightPrior):
     def weights(
         self, operands: Operands, effective: Float[jax.Array, "C p"], logit: Float[jax.Array, "C k"]
     ) -> Float[jax.Array, "C p"]:
-        """Weights of effective ones: (C, p) and logits (C, k) to (C, p)."""
+        """Weights from effective weights (C, p) and logits (C, k): (C, p)."""
         return effective * jnp.exp(-self.log_multiplier(self.feature_logit(operands, logit)))
 
     def effective_location(self, operands: Operands, logit: Float[jax.Array, "C k"]) -> Float[jax.Array, "C p"] | None:
@@ -153,7 +153,7 @@ class NoisingModel(WeightPrior):
         return group_law(state.group_logit[:, index], state.group_log_strength[:, index])
 
     def with_groups(self, operands: Operands, state: Any, key: PRNGKeyArray) -> Any:
-        """The state with the priors of its rates drawn, as far as they are unknown."""
+        """Draw the means and strengths of the groups of rates, if there are groups, and return the new state."""
         if operands.hierarchy is None:
             return state
         mean, strength = draw_groups(key, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength)
@@ -162,7 +162,7 @@ class NoisingModel(WeightPrior):
     def first_masks(
         self, operands: Operands, key_rate: PRNGKeyArray, key_mask: PRNGKeyArray, key_mean: PRNGKeyArray, chains: int
     ) -> dict[str, Any]:
-        """Scattered starting points of rates and their groups, and masks to match, by the names of a state."""
+        """Scattered starting points of rates and groups, and masks drawn from the rates, by the names of a state."""
         hierarchy, dtype = operands.hierarchy, operands.target.dtype
         k = jax.tree.leaves(operands.rate_prior if hierarchy is None else hierarchy.index)[0].shape[0]
         groups = 0 if hierarchy is None else hierarchy.mean_a.shape[0]
@@ -218,11 +218,11 @@ class NoisingModel(WeightPrior):
         *parts: Any,
         along: Any = None,
     ) -> tuple[Any, Float[jax.Array, "p *classes C"], Any]:
-        """Every feature in turn: the state after its masks and rate are drawn, effective weights, and ``along``.
+        """Draw every feature in turn; return the state with new masks and rates, effective weights, and ``along``.
 
         ``body`` is the step of a scan over the columns of a block: from the scores and (values, rows, masks, uniform
-        numbers for new ones, weight, logit, ``parts`` by feature, prior of the rate, key) to the scores and (weight,
-        logit, masks). Scores are a pair with ``along`` if that is given: what else a feature changes for the next ones.
+        numbers for new masks, weight, logit, ``parts`` by feature, prior of the rate, key) to the scores and (weight,
+        logit, masks). If ``along``, other variables that steps change, is given, scores are a pair with it.
         """
         columns, masks = operands.columns, []
         carry = state.score if along is None else (state.score, along)

@@ -1,6 +1,6 @@
-"""Draws of a learnt scale or shape of the likelihood by slices, given weights and scores.
+"""Draw a learnt scale or shape of the likelihood by slice sampling, given weights and scores.
 
-The auxiliary variables are integrated out and drawn afterwards: drawn between, they would be those of another value.
+The auxiliary variables are integrated out and drawn afterwards: drawn before, they would belong to the old value.
 Shapes: ``C`` chains, ``n`` rows.
 """
 
@@ -19,18 +19,18 @@ from ...sampling.slice_sampling import slice_sample
 
 __all__ = ["draw_scale", "draw_shape"]
 
-# Width of the first interval of a slice, in units of the logarithm; of a shape it is smaller where rows are many.
+# Width of the first interval of a slice, in units of the logarithm; for a shape it shrinks with the number of rows.
 _WIDTH = 6.0
 _ROWS, _NARROWEST = 8.0, 0.5
 
 
 def draw_scale(kernel: Any, operands: Any, key: PRNGKeyArray, state: Any, cost: Float[jax.Array, " C"]) -> Any:
-    """The state with its scale drawn given weights and scores, whose loss at scale 1 is ``cost`` (C,)."""
+    """Draw the scale given weights and scores, whose loss at scale 1 is ``cost`` (C,), and return the new state."""
     parameter, now = kernel.parameter, state.log_parameter
     rows, total_cost = operands.parameter.rows, parameter.multiplier(now) * cost
 
     def log_density(t: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-        # As differences from where the chain is, which keeps the digits of single precision.
+        # Differences from the current value keep the digits of single precision.
         fit = -rows * (t - now) - total_cost * jnp.expm1(-parameter.degree * (t - now))
         return fit + log_parameter_prior(parameter, operands.parameter, t)
 
@@ -46,10 +46,10 @@ def draw_shape(
     weight: Float[jax.Array, "C p"],
     costs: Callable[[Any, Float[jax.Array, " C"]], Float[jax.Array, "C n"]],
 ) -> tuple[Any, Float[jax.Array, " C"]]:
-    """The state with its shape drawn given weights and scores, and by how much its intercept moved, (C,).
+    """Draw the shape given weights and scores; return the state and the change of its intercept, (C,).
 
-    ``costs`` are those of each row, (C, n), given the loss and an intercept that is higher by its second argument (C,).
-    The intercept moves along with the shape, so that mean responses stay; given it the shape hardly moves.
+    ``costs`` maps the loss and a change of the intercept (C,) to the cost of each row, (C, n). The intercept moves with
+    the shape, so that mean responses stay the same; at a fixed intercept the shape hardly moves.
     """
     parameter, now, moves = kernel.parameter, state.log_parameter, float(kernel.fit_intercept)
     target = jnp.broadcast_to(operands.target[None], (now.shape[0], operands.target.shape[0]))

@@ -1,7 +1,7 @@
 r"""Joint moves of all weights and rates, with every mask redrawn: Hamiltonian Monte Carlo on a surrogate.
 
-Given ``θ = (v, b, logit η)`` the score of a row is a sum of independent two-point variables with mean ``m`` and
-variance ``s²``, nearly normal. Two things follow. The surrogate energy
+Given ``θ = (v, b, logit η)`` the score of a row is a sum of independent two-point variables, nearly normal with mean
+``m`` and variance ``s²``. Two things follow. The surrogate energy
 
     Ũ(θ) = −log p(θ) − Σ_i log E_{z~N(0,1)} exp{−C s_i loss(y_i, m_i + s_i z)}
 
@@ -14,9 +14,9 @@ ends in ``θ'``, with ``α' ~ q(· | θ')``, is accepted with probability
 which leaves the exact posterior of ``(θ, α)`` invariant whatever surrogate and look-ahead (a pseudo-marginal move with
 one particle; Andrieu & Roberts 2009). On data of a few hundred rows the logarithm of the weight ``p/q`` has a standard
 deviation of 0.2 (logistic) to 1 (hinge), so most good trajectories are accepted; it grows as the root of ``n``, and
-where it is too large the sampler notices during warm-up and goes on without this move.
+if it is too large the sampler detects this during warm-up and continues without this move.
 
-Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column, ``D = p + 1 + k`` coordinates of θ.
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries per column, ``D`` coordinates of θ.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RowLikelihood(NamedTuple):
     cost : callable
         Loss times its weights, elementwise.
     direct : callable or None
-        ``exp(−cost)``, where that is cheaper and above 0 at every score that a sampler may meet.
+        ``exp(−cost)``, if that is cheaper and does not underflow at the scores of a sampler; None otherwise.
     """
 
     cost: Cost
@@ -82,7 +82,7 @@ def log_expected_likelihood(
 ) -> Elementwise:
     """``log E exp(−cost)`` of a normal score by Gauss-Hermite quadrature; all arrays (C, m)."""
     points, shares = gauss_hermite(nodes)
-    # The floor keeps the gradient of the root finite where a row has no noise at all.
+    # The floor keeps the gradient of the root finite for rows without noise.
     spread = jnp.sqrt(var + jnp.finfo(var.dtype).tiny ** 0.5)
     # Nodes one by one, not as an axis: XLA then makes one pass of it, five times as fast as reductions over few nodes.
     scores = [mean + point * spread for point in points]
@@ -127,11 +127,11 @@ def mask_pass(
     weight, intercept, logit : array (C, p), (C,), (C, p)
         Effective weights, intercept and logits of the rates per feature.
     old_masks : sequence of bool arrays (q, C, m)
-        Masks to score, one array per block; not read if ``uniform`` is given.
+        Masks to score, one array per block; if ``uniform`` is given, only never-dropped columns keep theirs.
     uniform : sequence of arrays (q, C, m), or None
         Uniform numbers to draw masks with.
     some_kept : bool
-        Some features are never dropped.
+        Whether some features are never dropped.
 
     Returns
     -------
@@ -194,14 +194,14 @@ def surrogate_likelihood(
 
 
 class Metric(NamedTuple):
-    """Metric that warm-up learns: mean, covariance and its factor, the angle of a step, and acceptances.
+    """Metric that warm-up learns: mean, covariance and its factor, the angle of a step, and the acceptance.
 
     Attributes
     ----------
     mean, covariance, factor : array
-        Moments of θ over chains and time, and the Cholesky factor (or the standard deviations).
+        Moments of θ over chains and draws, and the Cholesky factor of the shrunk covariance (or the deviations).
     log_angle : array ()
-        Logarithm of the angle between two leapfrog steps.
+        Logarithm of the angle of a leapfrog step.
     accepted : array ()
         Running mean of the acceptance probability.
     """
@@ -214,8 +214,8 @@ class Metric(NamedTuple):
 
 
 def first_metric(scale: Float[jax.Array, " D"], dense_up_to: int = 500) -> Metric:
-    """Metric before anything is known; ``scale`` (D,) are standard deviations to start from."""
-    # Above this many coordinates the metric is diagonal.
+    """Metric before warm-up, with standard deviations ``scale`` (D,)."""
+    # Above ``dense_up_to`` coordinates the metric is diagonal.
     dense = scale.shape[0] <= dense_up_to
     return Metric(
         mean=jnp.zeros_like(scale),
@@ -234,7 +234,7 @@ def adapt_metric(
     count: Int[jax.Array, ""],
     target: float = 0.65,
 ) -> Metric:
-    """Learn from one draw of all chains: θ (C, D) and the two acceptance probabilities (C,); later draws count more."""
+    """Update from one draw of all chains: θ (C, D) and two acceptance probabilities (C,); later draws count more."""
     dtype = theta.dtype
     rate = 3 / (count.astype(dtype) + 6)
     mean = metric.mean + rate * (jnp.mean(theta, axis=0) - metric.mean)

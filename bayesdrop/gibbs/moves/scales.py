@@ -1,16 +1,16 @@
-"""Draw scales of normal weights, twice a sweep, and means and strengths of groups of rates.
+"""Draw scales of normal weights, in two ways per sweep, and means and strengths of groups of rates.
 
     w_d = μ_d + σ_j u_d z_d,   z ~ N(0, I),      t_j = log σ_j
 
-Given the weights the likelihood says nothing of a scale (:mod:`bayesdrop.priors.scale_prior`), and ``m`` weights hold
-it to ``±(2m)^{−½}``: of many weights it hardly moves. Given the directions ``z`` the prior of the weights says nothing
-of it, and the likelihood all: with ``c`` the share of the scores that the group of weights has, the scores along the
-ray are ``s + (e^{t' − t} − 1) c``, and
+Given the weights a scale is independent of the data (:mod:`bayesdrop.priors.scale_prior`), and ``m`` weights determine
+``t`` to ``±(2m)^{−½}``, so that it hardly moves if they are many. Given the directions ``z`` it is independent of the
+prior of the weights: with ``c`` the contribution of the group of weights to the scores, the scores along the ray are
+``s + (e^{t' − t} − 1) c``, and
 
     log p(t' | z) = log p(t') − loss{s + (e^{t' − t} − 1) c} + constant.
 
-In turns the two mix better than the better of them (ancillarity-sufficiency interweaving; Yu & Meng 2011). Both are
-drawn by slices. A variance of the scores that the noise gives goes with the square of the factor.
+The two in turn mix better than the better of them alone (ancillarity-sufficiency interweaving; Yu & Meng 2011). Both
+use slice sampling. The variance of the scores under noise scales with the square of the factor.
 
 Means and strengths of groups of rates are drawn given the rates.
 
@@ -18,9 +18,9 @@ Means and strengths of groups of rates are drawn given the rates.
 
 Given the rates the groups are independent of the data, and their two numbers are drawn in turn by slice sampling, on
 the scales of ``logit μ`` and ``log s``, where they are close to orthogonal and close to normal. Where the data say
-little of single rates this hardly moves, and the joint move (:mod:`.joint_move`) takes a group along with its rates.
+little about single rates this hardly moves, and the joint move (:mod:`.joint_move`) moves a group with its rates.
 
-A state holds ``logit η``, ``logit μ`` and ``log s``, which resolve their ends in any precision. The Beta density is
+A state has ``logit η``, ``logit μ`` and ``log s``, which resolve their ends in any precision. The Beta density is
 ``−s·KL(μ, η)`` plus Stirling's terms, so that sums over thousands of rates keep their digits in single precision.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``g`` scales or groups, ``k`` rates.
@@ -71,7 +71,7 @@ Scales = Float[jax.Array, "C g"]
 Weights = Float[jax.Array, "*classes C p"]
 Scores = tuple[Float[jax.Array, "*classes C n"], ...]
 
-# Widths of the first intervals of the slices, in units of log σ; given m weights √(1 + m) times smaller.
+# Width of the first interval of a slice, in units of log σ; given m weights it is divided by √(1 + m).
 _WIDTH = 6.0
 
 
@@ -79,25 +79,25 @@ _WIDTH = 6.0
 class WeightPrior:
     """Priors of weights and noise in the Gibbs samplers, and the draws that they share.
 
-    Operands and states have the names of :class:`.state.Operands` and :class:`.state.State`. Weights are (C, p), or of
-    many classes (K, C, p), whose scales hold the chains of one class after another.
+    Operands and states have the field names of :class:`.state.Operands` and :class:`.state.State`. Weights are (C, p),
+    or (K, C, p) for many classes, whose scales list the chains of one class after another.
 
     Attributes
     ----------
     fit_intercept : bool
-        There is an intercept.
+        Whether the model has an intercept.
     unit_weight : bool
-        Every ``C s_i`` is 1, and no parameter of the likelihood learnt.
+        Whether every ``C s_i`` is 1, no parameter of the likelihood is learnt, and warm-up is not tempered.
     parameter : LearntParameter or None
         Scale or shape of the likelihood that is drawn.
     scale_mixture : type of a WeightPrior, or None
         Prior that draws the precisions of the weights; None if they are known.
     scale_names : tuple of str
-        What of its scales is recorded.
+        Names of the scales that it records.
     scale_dims : tuple of str, or None
         Dims of scales that normal weights share and that are drawn; None if there are none.
     choice : str
-        Name of the draw of the weights.
+        Name of the draw of the weights, which the posterior reports.
     sweeps : int
         Sweeps per recorded draw.
     """
@@ -113,7 +113,7 @@ class WeightPrior:
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
+        """Dims of the recorded variables."""
         return self.declared()
 
     @property
@@ -127,7 +127,7 @@ class WeightPrior:
         return {"weights_drawn_by": self.choice}
 
     def declared(self, *own: str) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded, of weights and their intercepts and scales after those that are their ``own``."""
+        """Dims of the recorded variables; weights, intercepts and mixture scales have the dims ``own`` first."""
         names: dict[str, tuple[str, ...]] = {"weight": (*own, "feature")}
         names |= {"intercept": own} if self.fit_intercept else {}
         names |= dict.fromkeys(self.scale_names, own)
@@ -158,7 +158,7 @@ class WeightPrior:
 
     @property
     def row_loss(self) -> Any:
-        """The loss of a row, which a kernel has."""
+        """The loss of a row; kernels define it."""
         raise NotImplementedError
 
     def loss_of(self, state: Any, rank: int = 2) -> Any:
@@ -173,14 +173,14 @@ class WeightPrior:
         return at_shape(self.row_loss, {self.parameter.field: jnp.repeat(jnp.exp(state.log_parameter), rows)})
 
     def first_parameter(self, operands: Any, chains: int, dtype: Any) -> dict[str, Any]:
-        """Parameter of the likelihood to start from, and what it multiplies the loss by, by the names of a state."""
+        """Starting value of the parameter of the likelihood, and its factor on the loss, by the names of a state."""
         if self.parameter is None:
             return {"log_parameter": jnp.zeros(chains, dtype), "noise_precision": jnp.ones(chains, dtype)}
         first = jnp.broadcast_to(operands.parameter.first, (chains,))
         return {"log_parameter": first, "noise_precision": self.parameter.multiplier(first)}
 
     def recorded_priors(self, operands: Any, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
-        """Record of scales and variance, and their term in the log density of weights that are normal."""
+        """Record of learnt scales and parameter, and their terms in the joint log density."""
         draw: dict[str, jax.Array] = {}
         chains, lp = state.log_scale.shape[0], jnp.zeros(state.log_scale.shape[0], state.precision.dtype)
         if self.scale_mixture is not None:
@@ -216,9 +216,9 @@ def draw_given_weights(
     log_scale: Scales,
     size: Scales | None = None,
 ) -> Scales:
-    """Draw ``log σ`` given the weights (C, p), of which ``size`` (C, g) are drawn from the scale; by default all."""
+    """Draw ``log σ`` given the weights (C, p), of which ``size`` (C, g) inform the scale; by default all."""
     square = operands.unit_precision[None] * weight * weight
-    # Of weights that are all but zero the law has no lower end that this precision resolves.
+    # If all weights are nearly zero, this precision does not resolve the lower end of the law.
     floor = float(jnp.finfo(weight.dtype).tiny)
     penalty = jnp.maximum(by_group(square.T, operands.index, log_scale.shape[1]).T, floor)
     size = jnp.broadcast_to(operands.size[None], log_scale.shape) if size is None else size
@@ -243,18 +243,18 @@ def draw_along_rays(
     Parameters
     ----------
     share : callable
-        From a mask of features (p,), of zeros and ones, to what their weights have of each of the scores.
+        From a mask of features (p,), of zeros and ones, to the contributions of their weights to each of the scores.
     log_likelihood : callable
         From scores to the log-likelihood of each chain (C,).
     scores : tuple of arrays (…, C, n)
-        Scores, or mean and variance of noised ones: the first goes with the factor, the second with its square.
+        Scores, or mean and variance of noised scores: the first scales with the factor, the second with its square.
     log_scale : array (C, g)
-        Where it begins.
+        Current values.
 
     Returns
     -------
     scores, log_scale
-        New ones; the weights of a group are to be multiplied by ``exp`` of the difference of its log scales.
+        New values; the caller multiplies the weights of a group by ``exp`` of the difference of its log scales.
     """
     chains, groups = log_scale.shape
 
@@ -288,11 +288,11 @@ def move_scales(
     products: Callable[[Weights], Float[jax.Array, "*classes C n"]],
     location: Float[jax.Array, "C p"] | None = None,
 ) -> Any:
-    """Draw the scales of a sweep with masks along the rays, weights and scores of all classes with them.
+    """Draw learnt scales along the rays, given the masks; weights and scores of all classes move along.
 
-    ``cost`` is minus the log-likelihood (C,) of scores, and ``products`` makes scores of effective weights.
-    ``location`` is the prior mean of the effective weights, from which the rays begin; None if it is 0. Where no scale
-    is learnt, and where the intercept has a prior, which depends on the weights too, the state stays as it is.
+    ``cost`` maps scores to minus their log-likelihood (C,), and ``products`` effective weights to scores.
+    ``location`` is the prior mean of the effective weights, where the rays begin; None if it is 0. The state is
+    unchanged if no scale is learnt, or if the intercept has a prior, which depends on the weights too.
     """
     learnt = operands.learnt
     if learnt is None or operands.level is not None:
@@ -317,7 +317,7 @@ def move_scales(
 Elementwise = Float[jax.Array, "*shape"]
 PerGroup = Float[jax.Array, "C g"]
 
-# Beyond these logit μ and log s the law of the rates stays as it is there: all of them are 0 or 1 to 10¹⁰ digits, and
+# Beyond these logit μ and log s the law of the rates stays constant: all rates are then 0 or 1 to 10¹⁰ digits, and
 # shapes μs of the order of exp(−70) can still be divided by in single precision.
 _LOGIT, _LOG_STRENGTH = 40.0, 30.0
 

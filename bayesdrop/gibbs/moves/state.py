@@ -1,4 +1,4 @@
-"""Operands and state of the mask sampler, both pytrees of arrays: what it reads and what it moves.
+"""Operands and state of the mask sampler, both pytrees of arrays.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``q`` features and ``m`` entries in a block, ``k`` free rates, ``g``
 groups of a hierarchy of rates.
@@ -69,7 +69,7 @@ class HierarchyOperands(NamedTuple):
 
 
 def hierarchy_operands(hierarchy: Hierarchy, dtype: Any) -> HierarchyOperands:
-    """Bring the groups of a rate structure into the form of the sampler."""
+    """Convert the groups of a rate structure for the sampler."""
     a, b = hierarchy.mean_prior.law(np.zeros(len(hierarchy.names)))
     return HierarchyOperands(
         index=placed(hierarchy.index, np.int32),
@@ -88,29 +88,29 @@ class Operands(NamedTuple):
     target, row_weight : array (n,)
         Labels −1 and +1 or numbers, and ``C`` times the row weights.
     precision : array (p,)
-        Prior precision of the weights; where it is drawn, the one to start from.
+        Prior precision of the weights; its starting value if it is drawn.
     scales : pytree of arrays (1, …)
-        Latent scales of the weights to start from, empty for a normal prior.
+        Starting values of the latent scales of the weights, empty for a normal prior.
     learnt : ScaleOperands or None
-        Scales that normal weights share and that are drawn.
+        Learnt scales that normal weights share; None if there are none.
     fixed_logit : array (p,)
-        Logits of the rates where none is free; −∞ where nothing is dropped.
+        Logits of the rates if none is free; −∞ for features without noise.
     index : int array (p,)
-        Free rate of each feature; ``k`` of one without noise.
+        Free rate of each feature; ``k`` for a feature without noise.
     groups : tuple of GroupBlock
-        Features of each free rate, where several share one.
+        Features of each free rate, if features share rates.
     rate_prior : BetaLaw of shape (k,) or None
-        Prior of the free rates; None where it is drawn.
+        Prior of the free rates; None if it is learnt.
     hierarchy : HierarchyOperands or None
-        Priors of the Beta priors that are drawn.
+        Groups of the rates and their hyperpriors, if the priors of the rates are learnt.
     parameter : ParameterOperands or None
-        Prior of the scale or shape of the likelihood, where it is drawn.
+        Prior of the learnt scale or shape of the likelihood; None if nothing is learnt.
     first_power : array ()
-        Power of the likelihood that warm-up begins with, where it is tempered.
+        Power of the likelihood at the start of a tempered warm-up.
     tune : int array ()
-        Number of first draws during which the sampler adapts.
+        Number of warm-up draws, in which the sampler adapts.
     offset : array (n,), optional
-        Known part of every row's score, which the scores of a state have.
+        Known part of every row's score, included in the scores of a state.
     location : array (p,), optional
         Prior mean of the weights; None if it is 0.
     level : LevelOperands, optional
@@ -143,7 +143,7 @@ class Operands(NamedTuple):
         return weight if self.location is None else weight - self.location[None]
 
     def with_offset(self, score: Float[jax.Array, "C n"], sign: float = 1.0) -> Float[jax.Array, "C n"]:
-        """Scores (C, n) with the offset, or with ``sign`` −1 without it."""
+        """Scores (C, n) plus the offset, or minus it with ``sign`` −1."""
         return score if self.offset is None else score + sign * self.offset[None]
 
 
@@ -151,13 +151,13 @@ class State(NamedTuple):
     """State of ``C`` chains, whose classes, if there are many, share the masks.
 
     With classes, ``effective``, ``intercept``, ``score`` and ``precision`` have a leading axis for them, and ``scales``
-    hold the chains of one class after another. Intercepts then sum to zero over the classes, and so do weights of a
-    normal prior. Fields with a default are those of models of one score per row.
+    list the chains of one class after another. Intercepts then sum to zero over the classes, and so do weights with a
+    normal prior. Only models of one score per row use the fields with a default.
 
     Attributes
     ----------
     effective, intercept : array (C, p), (C,)
-        Weights times what a kept entry is multiplied by.
+        Weights times the factor of a kept entry, and intercept.
     logit : array (C, k)
         Logits of the free rates.
     masks : tuple of bool arrays (q, C, m)
@@ -169,16 +169,15 @@ class State(NamedTuple):
     scales : pytree of arrays (C, …)
         Latent scales behind it.
     log_scale : array (C, g)
-        Logarithms of scales that weights share, where they are drawn.
+        Logarithms of learnt scales that weights share.
     log_parameter : array (C,)
-        Logarithm of the scale or shape of the likelihood, where it is drawn.
+        Logarithm of the learnt scale or shape of the likelihood.
     noise_precision : array (C,)
-        What a scale that is drawn multiplies the loss by; else the power of the likelihood, 1 but in a tempered
-        warm-up.
+        Factor on the loss from a learnt scale; else the power of the likelihood, 1 except in a tempered warm-up.
     group_logit, group_log_strength : array (C, g)
-        Beta priors of the rates, where they are drawn: logits of their means, logarithms of their strengths.
+        Learnt Beta priors of the rates: logits of their means, logarithms of their strengths.
     weight_width : array (p,)
-        First widths of the slice intervals of the weights.
+        Widths of the first slice intervals of the weights.
     metric : Metric
         Metric of the joint move.
     count : int array ()

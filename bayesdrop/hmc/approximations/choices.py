@@ -1,4 +1,4 @@
-"""Choose the normal approximation of a gradient sampler, and its kernel, by the first row of a table that holds.
+"""Choose the normal approximation of a gradient sampler, and its kernel: the first row of a table that applies.
 
 Shapes: ``n`` rows, ``p`` features, ``K`` classes.
 """
@@ -21,15 +21,15 @@ __all__ = ["CHOICES", "Case", "Limits", "case_of", "choose", "without_noise"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes up to which an approximation is used.
+    """Maximum sizes for which an approximation is used.
 
     Attributes
     ----------
     dense : int
         Maximum number of weights and intercepts for a covariance matrix.
     rows, rows_per_feature : int, float
-        Maximum number of rows of a factor by rows, and per feature: its three n × n matrices stay below a gigabyte, and
-        it takes about 10 n³ operations.
+        Maximum number of rows of a factor by rows, in all and per feature: its three n × n matrices stay below a
+        gigabyte, and it takes about 10 n³ operations.
     eigenvectors : int
         Maximum side of the matrix whose eigenvectors classes share; they take half a minute at this size.
     """
@@ -82,7 +82,7 @@ class Case(NamedTuple):
         return max(self.n_classes - 1, 1) * (self.p + 1)
 
     def has_many_scaled(self, limits: Limits) -> bool:
-        """Whether learnt scales have more weights than a dense matrix allows, with the rows in memory."""
+        """Whether scales are learnt for more coordinates than a dense matrix allows, with the rows in memory."""
         return self.learnt and not self.streamed and self.coordinates > limits.dense
 
 

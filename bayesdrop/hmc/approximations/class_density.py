@@ -3,17 +3,17 @@
     exp(−U),    U = ½ Σ_k w_kᵀPw_k + C Σ s_i φ(y_i, m_i, V_i),      m_i, V_i the moments of the scores of row i
 
 with ``φ`` of :mod:`bayesdrop.losses.softmax`; without noise it is the posterior of softmax regression. A part that is
-common to all classes affects the prior only, and is left out: the coordinates are weights that sum to zero over the
-classes, ``W = BΘ`` with the orthonormal contrasts ``B`` (K, K − 1) of Helmert. The prior of ``Θ`` is then again
-``N(0, P⁻¹)`` for every contrast, so that the data determine every direction.
+common to all classes affects the prior only, and is left out: the coordinates are contrasts ``Θ`` of the weights,
+``W = BΘ`` with the orthonormal columns ``B`` (K, K − 1) of Helmert, so that weights sum to zero over the classes. The
+prior of ``Θ`` is then again ``N(0, P⁻¹)`` for every contrast, and the likelihood depends on every direction.
 
 The Hessian of the energy at the point fit takes one pass over the rows. The curvature of a row's loss in its
 scores is a sum over the pairs of classes,
 
     diag(π) − ππᵀ = Σ_{k<l} π_kπ_l (e_k − e_l)(e_k − e_l)ᵀ,
 
-so that with the vectors ``d_kl = Bᵀ(e_k − e_l)`` and the rows ``M``
-of the means of the noised features it is, in contrasts,
+so that, with ``d_kl = Bᵀ(e_k − e_l)``, row weights ``c`` and the means ``M`` of the noised features, the Hessian is, in
+contrasts,
 
     Σ_{k<l} d_kl d_klᵀ ⊗ Mᵀ diag(cπ_kπ_l) M:
 
@@ -68,7 +68,7 @@ def contrasts(n_classes: int) -> Float[np.ndarray, "K J"]:
 class ClassDensity:
     """The density; see :class:`bayesdrop.hmc.kernels.density.LogDensity`.
 
-    The operands are :class:`.density.DensityOperands`, with the numbers of the classes for ``target``.
+    The operands are :class:`bayesdrop.hmc.kernels.density.DensityOperands`; ``target`` holds indices of classes.
 
     Attributes
     ----------
@@ -259,8 +259,8 @@ def hessian_in_a_pass(
 ) -> Float[np.ndarray, "D D"]:
     """Hessian of the second-order model at softmax values ``chance`` (n, K), contrast by contrast, intercepts last.
 
-    Prior and noise add a ``diagonal`` (p + 1, K) in the weights. A pass makes ``pairs`` times K pairs of classes, since
-    a fit holds as many numbers per row: more than 17 classes need a few passes.
+    Prior and noise add a ``diagonal`` (p + 1, K) in the weights. A pass takes at most ``pairs`` times K pairs of
+    classes, as many numbers per row as a fit holds: more than 17 classes need a few passes.
     """
     K, J = basis.shape
     q, design = len(energy.precision), energy.moments.design

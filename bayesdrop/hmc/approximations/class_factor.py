@@ -20,9 +20,9 @@ contrast's weights it adds ``e`` (p,): with ``Q`` it is part of ``P``, and with 
 are shared for any diagonal.
 
 ``C_i``, ``d_i``, ``M`` and ``e`` are computed at the point fit: with the softmax ``π_i``, row weights ``c_i`` and the
-basis ``B`` (K, J) of the contrasts,
+basis ``W`` (K, J) of the contrasts,
 
-    C_i = c_i Bᵀ(diag π_i − π_iπ_iᵀ)B,    d_i = tr(C_i)/J = c_i (1 − |π_i|²)/J,    M = ΣC_i/Σd_i,
+    C_i = c_i Wᵀ(diag π_i − π_iπ_iᵀ)W,    d_i = tr(C_i)/J = c_i (1 − |π_i|²)/J,    M = ΣC_i/Σd_i,
 
 and ``e = tr(E_d)/J`` with ``E_d`` the contribution of noise to the curvature of the fit. Pilots of the sampler correct
 the errors of this approximation (:mod:`bayesdrop.hmc.kernels.kernel`).
@@ -127,7 +127,7 @@ class ClassScores(NamedTuple):
 
 
 def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
-    """Approximate the posterior of a softmax regression at known rates, of normal weights."""
+    """Approximate the posterior of softmax regression with normal weights at known rates."""
     labels: Any = data.classes
     design, K, basis = data.design, len(labels), contrasts(len(labels))
     p = design.shape[1]
@@ -159,7 +159,7 @@ def _products(k: int, weight: Float[np.ndarray, "n 1"], chance: Float[np.ndarray
 
 
 class ClassRowRoot(NamedTuple):
-    """``1 − BᵀQ f_j QᵀB``, of fewer rows than features.
+    """``1 − BᵀQ f_j QᵀB``, for fewer rows than features.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class ClassRowRoot(NamedTuple):
 
 
 class EigenvectorRoot(NamedTuple):
-    """``R(1 + λ_jγ)^{−½}``, of no more features than rows.
+    """``R(1 + λ_jγ)^{−½}``, for no more features than rows.
 
     Attributes
     ----------

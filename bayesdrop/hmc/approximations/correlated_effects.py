@@ -2,9 +2,9 @@ r"""Weights, scales and correlation matrices of random terms as non-centred coor
 
     w_d = σ_j u_d z_d   of independent weights,      w_g = diag(σ) L z_g   of the effects of a level g
 
-with standard normal ``z``, the Cholesky factor ``L`` of the correlation matrix of a term, and ``s`` made of ``log σ``
-and the coordinates of the matrices (:mod:`bayesdrop.priors.correlation`). Features under a mixture have their own
-coordinates ``(z, s)`` (:mod:`.mixture_scales`), before those of the effects.
+with standard normal ``z`` and the Cholesky factor ``L`` of the correlation matrix of a term. ``s`` consists of
+``log σ`` and the coordinates of the matrices (:mod:`bayesdrop.priors.correlation`). Features with a mixture prior have
+their own coordinates ``(z, s)`` (:mod:`.mixture_scales`), before those of the effects.
 
 Shapes: ``C`` chains, ``p`` weights, ``g`` learnt scales, ``m`` scales and coordinates of matrices, ``k`` effects.
 """
@@ -103,7 +103,7 @@ def correlated_coordinates(
 
 @dataclass(frozen=True)
 class JoinedWeights:
-    """Weights of features and effects behind them; see :class:`.mixture_scales.ScaleCoordinates`.
+    """Weights of features, followed by effects; see :class:`.mixture_scales.ScaleCoordinates`.
 
     Attributes
     ----------

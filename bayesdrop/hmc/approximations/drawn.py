@@ -3,10 +3,10 @@ r"""Fit a normal approximation to a posterior of one score and many features, fo
 With the curvatures ``D`` of the rows' losses, the precision is ``H = P + A₀ᵀDA₀`` in the notation of
 :mod:`bayesdrop.hmc.kernels.factors`. ``P`` is the precision of the prior plus that of the noise. The probits of free
 rates are coordinates in addition to the weights. The approximation starts at the point fit, at known rates or at the
-medians of their priors. Two or three rounds follow, each of which computes a factor of ``H⁻¹`` and moves the centre by
-Newton steps with this factor. Without noise the steps minimise the mean energy over draws from the approximation, and
-the same draws average the curvatures, so that the result is close to the best normal approximation (Opper & Archambeau
-2009, section 3). With noise a few steps go towards the mode.
+medians of their priors. Each round computes a factor of ``H⁻¹`` and moves the centre by Newton steps with this factor;
+``H`` is computed once more at the end. Without noise there are two rounds; the steps minimise the mean energy over
+draws from the approximation, and the same draws average the curvatures, so that the result is close to the best normal
+approximation (Opper & Archambeau 2009, section 3). With noise one round moves the centre towards the mode.
 
 Shapes: ``n`` rows, ``p`` features, ``q`` weights and free rates, ``D`` coordinates.
 """
@@ -51,8 +51,8 @@ class Rules:
     tol : float
         Tolerance of the point fit.
     median, tail, deviation : float
-        Smallest starting rate; smallest quantile of a rate before its probit; and probability, about, below the mean
-        minus one standard deviation of a normal law.
+        Smallest starting rate; smallest quantile of a rate before its probit; and the approximate probability below
+        the mean minus one standard deviation of a normal law.
     curvature, prior : float
         Smallest curvature of a row, as a share of the largest, and precision of a weight, as a share of the prior's.
     spread : float

@@ -15,7 +15,7 @@ The posterior of ``ζ`` is then standard normal at all scales, and that of the s
 integrated out: for any number of groups, nested or crossed. The Jacobian is exact for every likelihood; how normal the
 likelihood is affects efficiency only.
 
-The coordinates stand in two parts. In the first, ``C`` consists of diagonal blocks, ``s`` slots for ``m`` levels; the
+The coordinates form two parts. In the first, ``C`` consists of diagonal blocks, ``s`` slots for ``m`` levels; the
 second has ``r`` coordinates. One gradient takes of the order of ``r²(sm + r)`` operations. Two choices of ``F`` are
 exact, and the cheaper one is used:
 
@@ -23,7 +23,7 @@ exact, and the cheaper one is used:
   into the eigenvectors of its block of ``C``. The largest group is the first part (``s = 1``), the other groups are the
   second; a single group needs no second part.
 - :func:`_by_levels`: ``F`` is diagonal. Groups with the same levels, such as intercepts and slopes of sites, are the
-  first part, a slot for each group; all else is the second.
+  first part, a slot for each group; all other coordinates are the second.
 
 If both take too many operations, as with two crossed terms of 500 levels each, :func:`_by_shares` has no second part:
 ``E⁻²`` of a coordinate is then the mean of ``e^{−2δ_j}`` by the shares that the groups have in its prior precision. For
@@ -215,7 +215,7 @@ def _backward(lower: list[list[jax.Array]], right: list[jax.Array]) -> list[jax.
 
 
 class _Parts(NamedTuple):
-    """``F`` or its only entry in each column, with their order; shares; ``C``; slots and levels of the first part."""
+    """``F``, or its only entry in each column and their order; shares; ``C``; slots and levels of the first part."""
 
     factor: Any
     order: Int[np.ndarray, " D"]
@@ -245,11 +245,11 @@ def joint_scale_map(
     Parameters
     ----------
     centre, factor : array
-        ``c`` (D,), and a factor of ``H⁻¹``, (D, D), or (D,) of independent coordinates.
+        ``c`` (D,), and a factor of ``H⁻¹``, (D, D), or (D,) for independent coordinates.
     precision : array (D,)
         Prior precision at these scales; not used for coordinates without a learnt scale.
     group : int array (D,)
-        Group of each coordinate; ``groups`` of those without a learnt scale.
+        Group of each coordinate; ``groups`` for those without a learnt scale.
     groups : int
         ``g``.
     dtype : dtype
@@ -321,7 +321,7 @@ def _by_levels(
     group: Int[np.ndarray, " D"],
     share: Float[np.ndarray, "groups D"],
 ) -> _Parts | None:
-    """Groups with the same levels side by side; None unless the rows leave the levels of the largest group apart."""
+    """Groups with the same levels as slots; None if rows correlate different levels of the largest group."""
     inverse, learnt = np.linalg.inv(covariance), share[-1] == 0
     scale = np.where(learnt, precision, np.diag(inverse)) ** -0.5
     whole = scale[:, None] * inverse * scale

@@ -64,10 +64,9 @@ def with_parameter(
     rate: Float[np.ndarray, " p"],
     approximate: Callable[[Model], tuple[Float[np.ndarray, " D"], Factor]],
 ) -> tuple[Float[np.ndarray, " E"], Factor]:
-    """Mean and factor from ``approximate``, with the logarithm of a learnt parameter of the model, if any, as last
-    coordinate.
+    """Mean and factor from ``approximate``; the logarithm of a learnt parameter, if any, is the last coordinate.
 
-    ``rate`` (p,) are dropout rates that count as known.
+    ``rate`` (p,) are dropout rates that are treated as known.
     """
     if not model.loss.parameters:
         return approximate(model)

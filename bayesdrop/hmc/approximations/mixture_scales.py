@@ -2,10 +2,10 @@ r"""Scales of single weights as coordinates of a gradient sampler: mixtures of n
 
     w_d = σ_d(s) z_d,      z ~ N(0, I),      s ~ N(0, I)
 
-where a prior says how its scales follow from standard normal variables ``s`` (:class:`bayesdrop.priors.NonCentred`). In
+where a prior (:class:`bayesdrop.priors.base.NonCentred`) gives its scales as functions of standard normal ``s``. In
 ``(z, s)`` the prior is standard normal for any law of the weights, so that a trajectory meets neither the pole of a
 horseshoe nor the kink of a Laplace law (Papaspiliopoulos, Roberts & Sköld 2007). Other coordinates ``(z, s)`` of the
-weights come with their own log density (:mod:`.correlated_effects`).
+weights have their own log density (:mod:`.correlated_effects`).
 
 Shapes: ``C`` chains, ``D`` coordinates ``θ`` of the density given the scales, of which the first ``p`` are the weights,
 ``m`` scales.
@@ -44,16 +44,16 @@ class ScaleCoordinates(NamedTuple):
     Attributes
     ----------
     weights_of : callable
-        Weights (C, p) less their means, what is recorded, by name, and the log prior density (C,), of ``z`` (C, p),
-        ``s`` (C, m) and operands; hashable.
+        Returns weights (C, p) less their means, recorded variables by name, and the log prior density (C,), from ``z``
+        (C, p), ``s`` (C, m) and operands; hashable.
     operands : pytree
         Arrays that ``weights_of`` takes.
     spread : array (p,)
         Scales of the weights at the centre of ``s``.
     centre, width : array (m,)
-        First mean and standard deviation of ``s``.
+        Mean and standard deviation of ``s`` in the normal approximation.
     dims : mapping
-        Dims of what is recorded, by its name in a posterior.
+        Dims of the recorded variables, by their names in a posterior.
     """
 
     weights_of: Callable[..., Any]
@@ -135,7 +135,7 @@ class MixtureDensity(CoordinateDensity):
     weights_of : callable
         See :class:`ScaleCoordinates`.
     recorded : tuple of (str, dims)
-        Dims of what is recorded, by name.
+        Names and dims of the recorded variables.
     size : int
         ``m``.
     """
@@ -165,7 +165,7 @@ def with_mixture(
     factor: Factor,
     coordinates: ScaleCoordinates,
 ) -> tuple[MixtureDensity, MixtureOperands, Float[np.ndarray, " E"], Factor]:
-    """Density and operands with the scales as coordinates, and where and how wide these are.
+    """Density and operands with the scales as coordinates, and the centre and factor of all coordinates.
 
     ``centre`` and ``factor`` approximate the density at the scales ``coordinates.spread``.
     """

@@ -47,10 +47,10 @@ class Rules:
     block : int
         Maximum number of columns in a block of products.
     entries, few : int
-        Numbers held at a time for the scores of a block of columns, and columns of a block in any case.
+        Maximum number of scores held for a block of columns, and minimum number of columns in a block.
     steps, tolerance, still : int, float, float
-        Maximum number of steps of the smoothed approximation, and the squared whitened gradient and the change of the
-        spread, as a share of the largest, below which they end.
+        Maximum number of steps of the smoothed approximation; steps end below this squared whitened gradient and this
+        change of the spread, as a share of the largest.
     halvings : int
         Maximum number of trial lengths of a step.
     spread : float
@@ -216,7 +216,7 @@ def _smoothed(
 ) -> tuple[Float[np.ndarray, "size 1"], Float[np.ndarray, "D D"]]:
     """Minimise the expected energy by Newton's method, from a point fit, with the covariance updated at every step.
 
-    Far from the fit a loss can be flat, and a covariance computed there would end the search.
+    Start at the fit: far from it a loss can be flat, and a covariance computed there would end the search.
     """
     spread = _fitted_spread(energy, factor, keep)
     for _ in range(rules.steps):
@@ -236,7 +236,7 @@ def _smoothed(
             length /= 2
         new = _fitted_spread(energy, factor, keep)
         still = bool(np.max(np.abs(new - spread)) < rules.still * np.max(new))
-        # Half of the way in logarithms: where curvature grows with the spread, as of e^s, whole steps go to and fro.
+        # Half of the way in logarithms: if curvature grows with the spread, as for e^s, whole steps would oscillate.
         (spread,) = energy.moments.design.persist(np.sqrt(spread * new))
         if still and float(np.sum(whitened**2)) < rules.tolerance:
             break

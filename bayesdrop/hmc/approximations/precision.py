@@ -5,15 +5,15 @@ Weights and the probits of free rates, ``q`` coordinates in all, have the precis
     H = P + A₀ᵀDA₀,      A₀ = XL − 1x̄ᵀ,      x̄ = (XL)ᵀD1/ΣD,
 
 where ``L`` (p, q) holds the derivatives of the coefficients of the features: the gain of the noise for a weight, and
-its slope in the rate times the weight for a rate. Without an intercept ``x̄`` is zero. Without noise ``L`` is one.
+its slope in the probit times the weight for a rate. Without an intercept ``x̄`` is zero. Without noise ``L`` is one.
 
 The factor by rows uses Cholesky factors of n × n matrices (:mod:`bayesdrop.hmc.kernels.factors`). The factor by
-directions has the diagonal ``S = min(diag H, 4P)`` and the leading directions of
-``S^{−½}HS^{−½}`` by subspace iteration (Halko, Martinsson & Tropp 2011, algorithm 4.4). With the diagonal of ``H``
-alone, two words that always occur together would get equally short steps for their sum, which the rows determine, and
-for their difference, which the prior determines. With at most 4 times the precision of the prior no direction turns
-less than half as fast as it should, and those that turn faster are the leading ones. A rate that many features share is
-one of these, together with the correlated weights.
+directions has the diagonal ``S = min(diag H, 4P)`` and the leading directions of ``S^{−½}HS^{−½}`` by subspace
+iteration (Halko, Martinsson & Tropp 2011, algorithm 4.4). With the diagonal of ``H`` alone, two words that always occur
+together would get equally short steps for their sum, which the rows determine, and for their difference, which the
+prior determines. With at most 4 times the precision of the prior no direction turns less than half as fast as it
+should, and those that turn faster are the leading ones, such as a rate that many features share, together with the
+correlated weights.
 
 Shapes: ``n`` rows, ``p`` features, ``m`` vectors, ``k`` rates or directions.
 """
@@ -93,12 +93,12 @@ def row_roots(gram: RowMatrix, curvature: PerRow) -> RowRoots:
 
 
 class RateLoading(NamedTuple):
-    """How free rates move the coefficients of the features.
+    """Effect of free rates on the coefficients of the features.
 
     Attributes
     ----------
     slope : array (p,)
-        Change of each feature's coefficient with its rate.
+        Derivative of each feature's coefficient in the probit of its rate.
     index : int array (p,)
         Free rate of each feature.
     precision : array (k,)
@@ -146,7 +146,7 @@ def row_factor(
     dtype: str,
     rates: RateLoading | None = None,
 ) -> StructuredFactor:
-    """Factor for prior precisions (p,), gains (p,) and curvatures of the rows (n,); call it under its precision."""
+    """Factor for prior precisions (p,), gains (p,) and row curvatures (n,); call it with JAX in that ``dtype``."""
     real, scale, total = partial(placed, dtype=dtype), precision**-0.5, curvature.sum()
     mean = data.design.rmatvec(curvature) / total if intercept else np.zeros(len(scale))
     offset, rate_loading, index, rate_scale = gain * mean * scale, None, None, np.zeros(0)
@@ -218,7 +218,7 @@ class Precision(NamedTuple):
         return self.prior[:, None] * w + self.columns(self.curvature[:, None] * self.rows(w))
 
     def diagonal(self) -> PerCoordinate:
-        """Diagonal of ``H``; for a rate as if its features occurred in different rows."""
+        """Diagonal of ``H``; for a rate, as if each row had only one of its features."""
         square_sums = self.design.sq_rmatvec(self.curvature)
         if np.any(self.mean):
             square_sums = square_sums - self.design.rmatvec(self.curvature) ** 2 / self.curvature.sum()
@@ -264,10 +264,10 @@ def direction_factor(
     passes: int = 3,
     beyond: float = 2.0,
 ) -> StructuredFactor:
-    """Factor of ``H``; call this within the precision ``dtype``.
+    """Factor of ``H⁻¹``; call it with JAX in the precision ``dtype``.
 
-    There are as many directions as the matrix has entries in two columns, at most ``limit``: products with
-    them then take about as long as products with the matrix. The diagonal has at most ``largest`` times the prior's
+    The number of directions is that of the entries in two columns on average, at most ``limit``: products with them
+    then take about as long as products with the matrix. The diagonal is at most ``largest`` times the prior's
     precision.
     """
     n, p = precision.design.shape

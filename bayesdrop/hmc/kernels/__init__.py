@@ -1,1 +1,1 @@
-"""The kernel, and what it is made of: trajectories, the search for a step, densities and factors."""
+"""The kernel and its parts: trajectories, the search for the number of steps, densities and factors."""

@@ -29,8 +29,8 @@ logarithm. By the homogeneity of the loss, a row at the scale ``e^t`` has the sl
 
     ∂ cost/∂t = (y − m) ∂ cost/∂m − 2v ∂ cost/∂v
 
-in it, whether masks are integrated or not, besides the normaliser. With a shape and a flat intercept the coordinate of
-the intercept is ``b + t``, of which the mean response is a function.
+in it, whether masks are integrated or not, without the normaliser. With a shape and an intercept, the coordinate of the
+intercept is ``b + t``, on which the mean response depends.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` free rates, ``D`` coordinates.
 """
@@ -80,11 +80,11 @@ class DensityOperands(NamedTuple):
     offset : array (n,), optional
         Known part of every row's score.
     location : array (p,), optional
-        Prior mean of the weights, which coordinates are counted from; None if it is 0.
+        Prior mean ``μ`` of the weights, whose coordinates are ``w − μ``; None if it is 0.
     level : LevelOperands, optional
         Prior of the intercept; None if it is flat.
     parameter : ParameterOperands, optional
-        Prior of the scale or shape of the likelihood, where it is a coordinate.
+        Prior of the scale or shape of the likelihood, if that is a coordinate.
     """
 
     matrix: Matrix
@@ -303,7 +303,7 @@ class Density:
     def cost(self, operands: DensityOperands, mean: PerScore, var: PerScore) -> tuple[PerScore, ...]:
         """Contribution of each row to minus the log density, and its derivatives in the two moments; (C, n) each.
 
-        The mean is that of :meth:`moments`; the offset is added here, wherever the scores come from.
+        The mean is that of :meth:`moments`, without the offset, which is added here.
         """
         width = None if operands.width is None else operands.width[None]
         mean = mean if operands.offset is None else mean + operands.offset[None]
@@ -348,7 +348,7 @@ class Density:
         """As :meth:`cost`, at the scale or shape of each chain, and the slope in its logarithm (C,)."""
         if self.parameter is None:
             return self.cost(operands, mean, var)
-        t, weight = self.log_parameter(theta), operands.row_weight[None]  # C is 1 beside a learnt parameter
+        t, weight = self.log_parameter(theta), operands.row_weight[None]  # C is 1 with a learnt parameter
         if not self.parameter.is_scale:
             target = jnp.broadcast_to(operands.target[None], mean.shape)
 

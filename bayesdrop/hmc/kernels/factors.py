@@ -1,8 +1,8 @@
 r"""Multiply by factors ``T`` of a covariance, for coordinates ``θ = c + T z`` with ``N(c, TTᵀ)`` standard normal.
 
 A factor is a matrix (D, D), standard deviations (D,), or a :class:`StructuredFactor`, which multiplies by products: a
-root within a frame, which is the diagonal. The root is that of the curvature of the rows, or of some directions, or of
-eigenvectors that classes share (:mod:`bayesdrop.hmc.approximations.class_factor`).
+frame, which is the diagonal, times a root. The root uses the curvature of the rows, some directions, or eigenvectors
+that classes share (:mod:`bayesdrop.hmc.approximations.class_factor`).
 Weights and free rates are ``q`` coordinates; the intercept, if there is one, is ``b' − x̄ᵀw`` with ``x̄`` the mean of
 the rows under their curvatures ``D``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights.
 
@@ -15,9 +15,8 @@ with ``P`` (p,) and ``D`` (n,) diagonal, ``B = D^½A₀P^{−½}``, ``LLᵀ = 1 
 ``N + Nᵀ − NGNᵀ = (1 + G)⁻¹``. To multiply by ``T`` takes two products with the matrix, which stays sparse, and one with
 an (n, n) matrix: nothing of size (p, p) is formed.
 
-``A₀`` are the rows ``Xdiag(g)``, minus their mean ``x̄ = (Xdiag(g))ᵀD1/ΣD`` if there is an intercept. The latter is
-then ``b' − x̄ᵀw``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights. Free rates are columns of
-``A₀`` too: ``X`` times the derivatives of the coefficients in the rates.
+``A₀`` are the rows ``Xdiag(g)``, minus their mean ``x̄ = (Xdiag(g))ᵀD1/ΣD`` if there is an intercept. Free rates are
+columns of ``A₀`` too: ``X`` times the derivatives of the coefficients in the rates.
 
 **By directions** (:class:`DirectionRoot`). With a diagonal ``S`` and ``k`` orthonormal columns ``U`` of Ritz values
 ``λ`` of ``S^{−½}HS^{−½}`` (:mod:`bayesdrop.hmc.approximations.precision`), with the same precision ``H``,
@@ -68,11 +67,11 @@ class StructuredFactor(NamedTuple):
     Attributes
     ----------
     frame : Frame
-        ``S^{−½}`` and what intercepts have of the weights.
+        ``S^{−½}`` and the part of the intercepts that depends on the weights.
     root : RowRoot, DirectionRoot, ClassRowRoot or EigenvectorRoot
-        Root of the covariance of what ``S`` whitens, by its products with (C, J, q).
+        Root of the covariance of ``S^½`` times the weights and rates, by its products with (C, J, q).
     stretch : array (D,)
-        Factors of the whitened coordinates, 1 unless something better was learnt.
+        Factors of the whitened coordinates, 1 unless pilots have learnt others.
     """
 
     frame: Frame
@@ -103,7 +102,7 @@ class StructuredFactor(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The diagonal of a factor; parts are the weights of rotated contrasts, and behind those of one score the rates.
+    """The diagonal of a factor; parts are the weights of rotated contrasts, with one score followed by the rates.
 
     Attributes
     ----------
@@ -114,7 +113,7 @@ class Frame(NamedTuple):
     level : array (J,) or (0,)
         Standard deviations of ``b'``, if there are intercepts.
     rotation : array (J, J), optional
-        ``V`` of the contrasts of classes; None for one score a row.
+        ``V`` of the contrasts of classes; None for one score per row.
     """
 
     scale: Float[jax.Array, " p"]
@@ -131,7 +130,7 @@ class Frame(NamedTuple):
         return jnp.concatenate([theta[:, : J * p].reshape(-1, J, p), rates], axis=2), theta[:, J * p : end]
 
     def merge(self, parts: Parts, level: Levels) -> Point:
-        """Coordinates in their order: what undoes ``split``."""
+        """Coordinates in their order, the inverse of ``split``."""
         p = self.scale.shape[0]
         return jnp.concatenate([parts[:, :, :p].reshape(parts.shape[0], -1), level, parts[:, 0, p:]], axis=1)
 
@@ -140,7 +139,7 @@ class Frame(NamedTuple):
         return self.merge(*self._rotated(self._widths() * parts, level - self._mean(parts), back=True))
 
     def whiten(self, theta: Point) -> tuple[Parts, Levels]:
-        """Whitened parts and levels of ``θ``: what undoes ``join``."""
+        """Whitened parts and levels of ``θ``, the inverse of ``join``."""
         parts, level = self._rotated(*self.split(theta))
         parts = parts / self._widths()
         return parts, level + self._mean(parts)
@@ -175,7 +174,7 @@ class WeightedRows(NamedTuple):
     loading : array (p,)
         ``g∘S^{−½}`` of the weights.
     rate_loading, index : array (p,), optional
-        What a rate does to the coefficient of each feature, times its ``S^{−½}``, and the rate of each feature.
+        Derivative of the coefficient of each feature in its rate, times the rate's ``S^{−½}``, and that rate's index.
     offset : array (q,)
         ``x̄∘S^{−½}``, zero without an intercept.
     root : array (n,)
@@ -209,7 +208,7 @@ class WeightedRows(NamedTuple):
 
 
 class RowRoot(NamedTuple):
-    """``1 − BᵀNB`` of one score a row.
+    """``1 − BᵀNB`` for one score per row.
 
     Attributes
     ----------

@@ -3,7 +3,7 @@ r"""Split Hamiltonian Monte Carlo around a normal approximation.
 In whitened coordinates, ``θ = c + T z`` with mean ``c`` and covariance ``TTᵀ``, minus the log density is nearly
 ``½‖z‖²``: trajectories turn around the centre, with a few leapfrog steps for the remainder (:mod:`.trajectory`), and
 are accepted by the total energy. The angle of a turn is drawn anew for each trajectory, ±20 %. Warm-up chooses the
-smallest number of leapfrog steps that are accepted often enough, and, if rates are sampled, a better centre and factor
+smallest number of leapfrog steps that is accepted often enough, and, if ``trust`` is finite, a better centre and factor
 from three short pilot runs.
 
 Shapes: ``C`` chains, ``n`` rows, ``D`` coordinates.
@@ -50,14 +50,14 @@ class Rules:
     pilots : tuple of float
         Ends of the pilots, as shares of the warm-up; each begins where the one before ended.
     prior_draws : float
-        Weight of the approximation when a map is stretched, in draws.
+        Weight of the approximation when a structured factor is stretched, in draws.
     independent : float
         Share of a pilot's draws that are as good as independent.
     tiny : float
         Floor of a squared shift that is divided by.
     start, halvings : float, int
-        Energy of a start above that of the centre, less the number of coordinates, from which it is taken halfway to
-        the centre, and how often.
+        Excess of the energy of a start over that of the centre plus ``D``, from which the start moves halfway to the
+        centre, and how often at most.
     """
 
     diverged: float = 1000.0
@@ -103,9 +103,9 @@ class HMCState(NamedTuple):
     evaluation : Evaluation
         Minus the log density at ``position``, and its gradient in ``θ``.
     centre, factor : array
-        Normal approximation in use; for a map, its stretch (D,).
+        Normal approximation in use; of a structured factor, its stretch (D,).
     mean, square : array (D,); (D, D) or (D,)
-        Sums of ``θ``, or for a map of ``z``, and of its products over the current pilot.
+        Sums over the current pilot of ``θ − c``, or ``z`` for a structured factor, and of its products.
     seen : int array ()
         Draws of the pilot.
     search : StepSearch
@@ -145,7 +145,7 @@ class GradientKernel:
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
+        """Dims of the recorded variables."""
         return self.density.variables
 
     @property
@@ -155,22 +155,22 @@ class GradientKernel:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """The log density, and how the trajectory went."""
+        """Names of the statistics: the log density and properties of the trajectory."""
         return STATISTICS
 
 
 @dataclass(frozen=True)
 class HMCKernel(GradientKernel):
-    """The transition.
+    """Markov transition by one trajectory per draw.
 
     Attributes
     ----------
     density : LogDensity
-        What is sampled.
+        Density to sample.
     trust : float
-        Draws per coordinate as which the approximation in use counts at the end of a pilot; infinite for no pilots.
+        Weight of the approximation in use at the end of a pilot, in draws per coordinate; infinite for no pilots.
     options : HMCOptions
-        What a user says of trajectories.
+        Options of trajectories.
     choice : str
         Name of the normal approximation; see :mod:`bayesdrop.hmc.approximations.choices`.
     """
@@ -181,10 +181,10 @@ class HMCKernel(GradientKernel):
     choice: str = ""
 
     def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
-        """Start at independent draws from the normal approximation, halfway to its centre where these are hopeless.
+        """Start at independent draws from the normal approximation, moved towards its centre if their energy is high.
 
-        Energies of a normal law exceed that of the centre by ``D/2`` on average. Where the tails of a density are
-        much lighter than the approximation's, as of the mean e^s of a count, a trajectory could not leave its start.
+        Energies of a normal law exceed that of the centre by ``D/2`` on average. If the tails of a density are much
+        lighter than the approximation's, as for counts of mean ``e^s``, a trajectory could not leave its start.
         """
         key, z = self.start(operands, key, chains)
         origin = jnp.zeros_like(z[:1])
@@ -201,7 +201,7 @@ class HMCKernel(GradientKernel):
             z = jnp.where(is_far[:, None], 0.5 * z, z)
             return z, *evaluate(z), left - 1
 
-        # The first round halves twice the draws, so that the density is compiled once.
+        # The first round halves twice the draws, which gives the draws: so the density is compiled once.
         nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(evaluate, z)[0])
         first = (2 * z, nothing, jnp.ones(chains, bool), jnp.int32(RULES.halvings + 1))
         z, evaluation, _, _ = jax.lax.while_loop(lambda carry: jnp.any(carry[2]) & (carry[3] > 0), nearer, first)
@@ -209,13 +209,13 @@ class HMCKernel(GradientKernel):
 
     @staticmethod
     def start(operands: HMCOperands, key: PRNGKeyArray, chains: int) -> tuple[PRNGKeyArray, Point]:
-        """Whitened coordinates (C, D) of the beginning, and the key of the first draw."""
+        """Random key of the first draw, and whitened coordinates (C, D) at the start."""
         key, key_start = jax.random.split(key)
         return key, jax.random.normal(key_start, (chains, operands.centre.shape[0]), operands.centre.dtype)
 
     @staticmethod
     def state_at(operands: HMCOperands, key: PRNGKeyArray, z: Point, evaluation: Evaluation) -> HMCState:
-        """State before the first draw, at a place and what the density is there."""
+        """State before the first draw, at whitened coordinates ``z`` and the evaluation there."""
         centre, factor = operands.centre, operands.factor
         nothing = jnp.zeros(z.shape[0], centre.dtype)
         stored_factor = factor.stretch if isinstance(factor, StructuredFactor) else factor
@@ -256,7 +256,7 @@ class HMCKernel(GradientKernel):
         return z, r, end
 
     def force(self, operands: HMCOperands, state: HMCState, z: Point, evaluation: Evaluation) -> Point:
-        """By what remains besides the normal part, (C, D)."""
+        """Force ``−∇R`` of the remainder, (C, D)."""
         return z - whiten_gradient(self.factor(operands, state), evaluation.gradient)
 
     def place(self, operands: HMCOperands, state: HMCState, z: Point) -> Point:
@@ -265,12 +265,12 @@ class HMCKernel(GradientKernel):
 
     @staticmethod
     def factor(operands: HMCOperands, state: HMCState) -> Factor:
-        """``T`` as it is in use."""
+        """``T`` in use."""
         base_factor = operands.factor
         return base_factor.stretched(state.factor) if isinstance(base_factor, StructuredFactor) else state.factor
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
-        """One trajectory of every chain, and in warm-up what is learnt from it."""
+        """Take one trajectory of every chain, and learn from it in warm-up."""
         departure = self.depart(operands, state)
         return self.arrive(operands, state, departure, *self.trajectory(operands, state, *departure[:3]))
 
@@ -285,7 +285,7 @@ class HMCKernel(GradientKernel):
     def arrive(
         self, operands: HMCOperands, state: HMCState, departure: Departure, z: Point, r: Point, new: Evaluation
     ) -> tuple[HMCState, dict[str, jax.Array]]:
-        """Accept the end of a trajectory or stay, in warm-up learn from it, and what is recorded."""
+        """Accept the end of a trajectory or stay, learn from it in warm-up, and return the state and its record."""
         state = self.accept(operands, state, departure, z, r, new)
         if np.isfinite(self.trust):
             state = where_needed(state.count <= operands.tune, lambda s: self._learn(operands, s), state)
@@ -368,7 +368,7 @@ class HMCKernel(GradientKernel):
     def _stretch(
         self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
     ) -> HMCState:
-        """Centre and stretch a map by the whitened moments of a pilot.
+        """Centre and stretch a structured factor by the whitened moments of a pilot.
 
         A width is averaged with its prior, which counts as ``Rules.prior_draws`` draws; means are shrunk together
         (James & Stein 1961).

@@ -12,13 +12,13 @@ draw.
 Warm-up searches for the smallest number of leapfrog steps that is accepted often enough. The angle of a trajectory is
 the whole turn ``HMCOptions.turn`` or a share of it. The candidates are ordered from long steps to short ones: one to
 three steps with the whole turn and with 0.9 and 0.8 of it, more steps with the whole turn, and 100 steps with smaller
-and smaller turns. The acceptance of a candidate is the mean over the
-trajectories that tried it, in rounds of ten; a round ends early if trajectories are hardly ever accepted. The candidate
-used after warm-up has itself been tried: if one step accepts 0.4 and two accept 0.87, no mixture of them is used. If a
-shorter turn is available, the whole turn must accept more than the target: its successive draws are on opposite sides,
-so that means converge fast, but with more rejections the tails converge slowly. A single step must accept nearly
-always: its error varies over the space, and with few rows a chain of single steps that accepts 0.8 on average can stay
-in place for dozens of draws where the error is large. Two steps give more effective draws per gradient in that case.
+and smaller turns. The acceptance of a candidate is the mean over the trajectories that tried it, in rounds of ten; a
+round ends early if trajectories are hardly ever accepted. The candidate used after warm-up has itself been tried: if
+one step accepts 0.4 and two accept 0.87, no mixture of them is used. If a shorter turn is available, the whole turn
+must accept more than the target: its successive draws are on opposite sides, so that means converge fast, but with more
+rejections the tails converge slowly. A single step must accept nearly always: its error varies over the space, and with
+few rows a chain of single steps that accepts 0.8 on average can stay in place for dozens of draws where the error is
+large. Two steps give more effective draws per gradient in that case.
 
 The next candidate follows from the acceptance probability ``2Φ(−σ/2)``, with ``σ`` proportional to the square of the
 step size (Beskos, Pillai, Roberts, Sanz-Serna & Stuart 2013).
@@ -92,7 +92,7 @@ class Departure(NamedTuple):
     angle, n_leapfrog_steps : array ()
         Angle and number of the leapfrog steps.
     fall : array (C,)
-        Maximum fall of the log density that is accepted.
+        Maximum rise of the total energy that is accepted.
     key : key
         Random key of the next draw.
     """
@@ -195,7 +195,7 @@ class Rules:
     trajectories : int
         Trajectories of a round: angles vary within it, and four chains give a standard error of about 0.05.
     few, shares : int, tuple of float
-        Number of steps up to which there are shorter turns, and their shares of the whole turn.
+        Number of steps up to which there are shorter turns, and the shares of the whole turn that are tried.
     max_steps, spaced : int
         Largest number of steps, and about the number of candidates from ``few`` to it, at equal ratios.
     shrinking, turns : float, int
@@ -338,7 +338,7 @@ def _next(
     best = jnp.argmax(passes).astype(chosen.dtype)
     # If no candidate passes, try shorter steps.
     up = jnp.where(is_measured[chosen], jnp.maximum(chosen + 1, _predicted(chosen, mean[chosen], aim)), chosen)
-    # Otherwise try longer steps than the best, except those that failed after half as many trajectories as the best.
+    # Otherwise try longer steps than the best, except those that failed in at least half as many trajectories.
     failed = is_measured & ~passes & (place < best) & (2 * tried >= tried[best])
     lower_bound = jnp.max(jnp.where(failed, place + 1, 0))
     down = jnp.clip(jnp.minimum(_predicted(best, mean[best], aim), best - 1), lower_bound, best)

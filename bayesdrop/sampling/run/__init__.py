@@ -1,1 +1,1 @@
-"""Running a kernel: chunks, stop rules, checkpoints and where the chains lie."""
+"""Run a kernel: chunks, stop rules, checkpoints and interruptions."""

@@ -56,7 +56,7 @@ class Saved:
     state : state
         Last state, as the kernel made it.
     done : int
-        Draws of each chain that the state has seen, tuning included.
+        Draws of each chain up to this state, tuning included.
     seconds : float
         Wall time of the run so far.
     draws : dict of arrays (draws, C, …) or None
@@ -82,13 +82,13 @@ class Checkpoint:
         self.path, self._last = path, time.perf_counter()
         if manifest is None:
             manifest = {"format": _FORMAT, "fingerprint": dict(fingerprint), "done": 0, "seconds": 0.0, "parts": []}
-            # At once, so that a folder without a manifest is never a checkpoint with draws.
+            # Written first, so that a folder without a manifest is never a checkpoint with draws.
             self._write_manifest(manifest)
         self._manifest = manifest
 
     @property
     def done(self) -> int:
-        """Draws of each chain behind the stored state, tuning included; 0 if there is none."""
+        """Draws of each chain up to the stored state, tuning included; 0 if there is none."""
         return int(self._manifest["done"])
 
     def due(self) -> bool:
@@ -103,7 +103,7 @@ class Checkpoint:
         state : pytree of jax.ShapeDtypeStruct
             Shapes of ``kernel.init``.
         record : dict of jax.ShapeDtypeStruct
-            Shapes of what is kept of a step of the kernel, chains first.
+            Shapes of the record of a step of the kernel, chains first.
         key : key
             Typed key, for the kind of the keys in the state.
         tune, thin : int
@@ -142,7 +142,7 @@ class Checkpoint:
         self._last = time.perf_counter()
         manifest = {**self._manifest, "done": int(done), "seconds": float(seconds)}
         like = self.path / _MANIFEST
-        # Names that the old manifest does not have, because there are more draws.
+        # The old manifest does not have these names, because they contain the number of draws.
         if draws is not None:
             name = f"draws-{done:012d}.npz"
             entry = {"draws": len(next(iter(draws.values()))), "sha256": write_arrays(self.path / name, draws, like)}
@@ -238,7 +238,7 @@ def _find(folder: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None
             f"checkpoint: {folder} is a folder with other content and no {_MANIFEST}; give a path that does not "
             "exist yet, and the folder is made."
         ) from None
-    except Exception as error:  # any JSON may stand there
+    except Exception as error:  # the file may hold any JSON
         _refuse(folder, _MANIFEST, f"is damaged or was not written by bayesdrop ({str(error)[:100]})")
     if different:
         raise ValueError(

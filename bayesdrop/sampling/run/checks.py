@@ -1,6 +1,6 @@
 """Checks before the first draw: records of the kernel, memory and process.
 
-A process that was forked once samplers had run has none of JAX's threads, and would wait for them for ever.
+A process that was forked after sampling lacks JAX's threads, and would wait for them for ever.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def check_declarations(
     required: Sequence[str],
     sizes: Mapping[str, int],
 ) -> None:
-    """Compare what a kernel declares with what a step of it records, what is required and the lengths of known dims.
+    """Compare the declarations of a kernel with the record of a step, required names and the lengths of known dims.
 
     Raises
     ------
     TypeError
-        With everything that does not fit.
+        If they do not agree; the message lists all differences.
     """
     shapes = {natural_name(name): tuple(value.shape) for name, value in recorded.items()}
     variables, statistics = dict(kernel.variables), tuple(kernel.statistics)
     wrong = [f"{name!r} is required and not declared" for name in required if name not in {*variables, *statistics}]
     wrong += [f"{name!r} is declared twice" for name in statistics if name in variables]
     wrong += [f"{name!r} is recorded and not declared" for name in shapes if name not in {*variables, *statistics}]
-    dim_sizes: dict[str, int] = {"chain": -1, "draw": -1, **sizes}  # the first two are nobody's to use
+    dim_sizes: dict[str, int] = {"chain": -1, "draw": -1, **sizes}  # the first two are reserved
     for name, dims in {**variables, **dict.fromkeys(statistics, ())}.items():
         if name not in shapes:
             wrong.append(f"{name!r} is declared and not recorded")
@@ -78,14 +78,14 @@ def check_process() -> None:
 
 
 def check_draws(recorded: Mapping[str, Any], draws: int | None, chains: int) -> None:
-    """Raise ValueError if draws would take more memory than there is.
+    """Raise ValueError if draws would need more memory than available.
 
     Parameters
     ----------
     recorded : mapping of str to jax.ShapeDtypeStruct
         Arrays of one draw of all chains.
     draws : int or None
-        Kept draws of each chain; None if fewer may do.
+        Kept draws of each chain; None if the run may end earlier.
     chains : int
         Number of chains.
 
@@ -98,7 +98,7 @@ def check_draws(recorded: Mapping[str, Any], draws: int | None, chains: int) -> 
     ValueError: draws: 100,000,000 draws of 4 chains take 1,600,000 GB, and this process may have ...
     """
     one = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in recorded.values())
-    # One draw is there as it is made, as it is recorded, and where it is kept.
+    # One draw is in memory three times: as it is made, in the record, and among the kept draws.
     for count, copies in ((1, 3), *(() if draws is None else ((draws, 1),))):
         what = "one draw" if count == 1 else f"{count:,} draws"
         check_memory(

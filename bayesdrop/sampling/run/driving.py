@@ -1,7 +1,7 @@
-"""Draws of a chunk: by one compiled program, or one by one where Python reads the data in between.
+"""Take the draws of a chunk: by one compiled program, or one by one if Python reads the data in between.
 
-A compiled function belongs to this module and is keyed by the kernel and the shapes, so that a second run with the same
-ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk
+The compiled functions belong to this module and are keyed by the kernel and the shapes, so that a second run with the
+same ones compiles nothing. The number of draws of a chunk is an operand: warm-up, draws and the last, shorter chunk
 share one executable.
 """
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "driver_of", "joined", "room", "step_shapes", "take_step", "CHUNK"]
 
 CHUNK = 100
-"""Draws a chunk holds at most."""
+"""Maximum number of draws in a chunk."""
 
-# Bytes of a chunk, unless one draw takes more.
+# Maximum size of a chunk in bytes, unless one draw takes more.
 _BYTES = 1 << 25
 
 Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
@@ -40,17 +40,17 @@ class Driver(Protocol):
     """Protocol of a kernel with its data, as the runner uses it."""
 
     def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
-        """Shapes and dtypes of the state, and of what a step records."""
+        """Shapes and dtypes of the state, and of the record of a step."""
 
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
         """State before the first draw."""
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
-        """Take ``count`` draws, at most :func:`room`: the last state, and what is recorded, time first."""
+        """Take ``count`` draws, at most :func:`room`; return the last state, and the record, time first."""
 
 
 def room(recorded: Mapping[str, jax.ShapeDtypeStruct]) -> int:
-    """Draws that a chunk holds at most, given what a step records.
+    """Maximum number of draws in a chunk, given the record of a step.
 
     Examples
     --------
@@ -75,19 +75,19 @@ def _init(kernel: Kernel, chains: int, operands: Any, key: PRNGKeyArray) -> Any:
 
 @partial(jax.jit, static_argnames=("kernel",), inline=True)
 def take_step(kernel: Kernel, operands: Any, state: Any) -> tuple[Any, dict[str, jax.Array]]:
-    """``kernel.step``, traced once for all that ask for its shapes or compile it."""
+    """``kernel.step``, traced once for all callers that need its shapes or compile it."""
     return kernel.step(operands, state)
 
 
 def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes and dtypes of what a step records."""
+    """Shapes and dtypes of the record of a step."""
     shapes: dict[str, jax.ShapeDtypeStruct] = jax.eval_shape(partial(take_step, kernel), operands, state)[1]
     return shapes
 
 
 @partial(jax.jit, static_argnums=0)
 def run_chunk(kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""]) -> tuple[Any, dict[str, jax.Array]]:
-    """Take ``count`` draws; of the places of the returned buffers the first ``count`` are filled."""
+    """Take ``count`` draws; they fill the first ``count`` entries of the returned buffers."""
     shapes = step_shapes(kernel, operands, state)
     buffers = {name: jnp.zeros((room(shapes), *shape.shape), shape.dtype) for name, shape in shapes.items()}
 
@@ -102,7 +102,7 @@ def run_chunk(kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, "
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A kernel of arrays, compiled once."""
+    """Driver of a kernel that is compiled."""
 
     kernel: Kernel
     operands: Any
@@ -121,7 +121,7 @@ class _Compiled:
 
 @dataclass(frozen=True)
 class _ByHost:
-    """A kernel that Python calls, draw by draw."""
+    """Driver of a kernel that Python calls, draw by draw."""
 
     kernel: HostKernel
     operands: Any
@@ -141,7 +141,7 @@ class _ByHost:
 
 
 def joined(parts: list[tuple[int, Part]]) -> dict[str, Shaped[np.ndarray, "total C ..."]]:
-    """Join all parts; each leaves the list as it is copied, so that no draw is in memory twice.
+    """Join all parts; each is removed from the list as it is copied, so that draws are not in memory twice.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Fingerprint of a run: everything its draws depend on, as a flat table.
 
-Two runs with equal tables give equal draws, so a checkpoint is continued only where its table is the caller's. Data
+Two runs with equal tables give equal draws, so a checkpoint is continued only if its table equals the caller's. Data
 appear as checksums; settings appear by name and value (``model.C``, ``method.dtype``), so that a difference can be
-reported to users in their own terms.
+reported in the names that users know.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fingerprint(data: Dataset, key: PRNGKeyArray, **settings: Any) -> Table:
     key : key
         Typed JAX key.
     **settings
-        Model, method and whatever else has a say, by the name that the user knows it by.
+        Model, method and all other settings that the draws depend on, by the names that users know.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def describe(name: str, value: Any) -> Table:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Say in which entries two tables differ, with both values unless they are checksums.
+    """List the entries in which two tables differ, with both values unless they are checksums.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def _short(value: Any) -> str:
 
 def _checksum(array: np.ndarray) -> str:
     array = np.ascontiguousarray(array)
-    # Not .tobytes(): the features may fill half of the memory. Zero and minus zero count as different; so be it.
+    # Not .tobytes(): the features may fill half of the memory. Zero and minus zero count as different.
     digest = hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
     return f"{array.dtype} {array.shape} sha256 {digest}"
 
@@ -146,7 +146,7 @@ def _shown_or_checksum(texts: Sequence[Any]) -> str:
 
 
 def _matrix(X: Any) -> str:
-    """Dense or compressed rows; entries that are stored though they are zero count, for samplers visit them."""
+    """Checksum of a dense matrix, or of compressed rows, where stored zeros count as entries."""
     if not issparse(X):
         return _checksum(np.asarray(X))
     parts = [_checksum(part) for part in (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)]
@@ -160,7 +160,7 @@ def _streamed(design: Design) -> str:
 
 
 def _seed(key: PRNGKeyArray) -> str:
-    """Integer that makes the key, or its words."""
+    """The integer from which the key was made, or else the words of the key."""
     import jax
 
     words, kind = np.asarray(jax.random.key_data(key)).tolist(), str(jax.random.key_impl(key))

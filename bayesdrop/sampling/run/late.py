@@ -1,4 +1,4 @@
-"""Keep all draws if the keyboard interrupts what follows the last one: groups, corrections, likelihoods, diagnosis."""
+"""Keep all draws if an interruption comes after the last one: in groups, corrections, likelihoods or diagnosis."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class LateInterruption:
     Attributes
     ----------
     came : list
-        The interruptions.
+        Interruptions so far.
     left_out : list of str
-        Optional parts that they ended.
+        Optional parts that they stopped or prevented.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class LateInterruption:
         self.left_out: list[str] = []
 
     def whole(self) -> AbstractContextManager[None]:
-        """Context whose block runs to its end, whenever an interruption comes."""
+        """Context whose block runs to its end, even if an interruption comes."""
         return uninterrupted(self.came)
 
     def optional(self, part: str, make: Callable[[], T], otherwise: T) -> T:
@@ -52,7 +52,7 @@ class LateInterruption:
         return otherwise
 
     def warn(self) -> None:
-        """Warn of the interruption, and of the parts that it ended."""
+        """Warn of the interruption, and name the parts that are missing."""
         if self.came:
             lost = f" without {', '.join(self.left_out)}" if self.left_out else ""
             warn(f"interrupted after the last draw: all draws are returned{lost}.", IncompleteWarning)

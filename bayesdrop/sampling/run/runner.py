@@ -1,17 +1,16 @@
 """Run a sampler's kernel in chunks, with one compilation; progress, interruption and time between chunks.
 
-A kernel (:class:`bayesdrop.sampling.protocols.Kernel`) is a hashable object that holds nothing but what is fixed at
+A kernel (:class:`bayesdrop.sampling.protocols.Kernel`) is a hashable object that holds only the settings fixed at
 compilation; the data are operands of the compiled function:
 
     kernel.init(operands, key, chains) -> state
-    kernel.step(operands, state) -> state, {name: (C, …)}    one draw of all chains, and what is kept of it
+    kernel.step(operands, state) -> state, {name: (C, …)}    one draw of all chains, and its record
 
-How a chunk is drawn is the business of :mod:`.driving`; it lasts about half a second whatever the model, or one draw
-where that takes longer.
+:mod:`.driving` draws a chunk, which lasts at most about half a second, or one draw if that takes longer.
 
-The state carries the key, so draws do not depend on how they are cut into chunks. Everything that can happen to a long
-run happens between two chunks: a checkpoint, a check of the stop rule (at fixed numbers of draws, so that a run's end
-does not depend on its speed), the end of the time budget. An interruption may come anywhere and leaves whole chunks.
+The state includes the key, so draws do not depend on how they are cut into chunks. Between two chunks come a
+checkpoint, a check of the stop rule (at fixed numbers of draws, so that a run's end does not depend on its speed) and
+the end of the time budget. An interruption may come anywhere and leaves whole chunks.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _log = logging.getLogger("bayesdrop")
 
 @dataclass(frozen=True)
 class Run:
-    """Draws and how they came about.
+    """Draws, and how the run ended.
 
     Attributes
     ----------
@@ -59,12 +58,12 @@ class Run:
     state : state
         Last state.
     stopped : str
-        Why it ended: ``"draws"`` (all are there), ``"target"`` (the stop rule was satisfied), ``"budget"`` (the time
+        Why it ended: ``"draws"`` (all were taken), ``"target"`` (the stop rule was satisfied), ``"budget"`` (the time
         was used up) or ``"interrupted"``.
     seconds : float
         Wall time, compilation and earlier calls on the same checkpoint included.
     variables, statistics
-        What the kernel declares of the draws.
+        Declarations of the kernel.
     """
 
     draws: dict[str, Shaped[np.ndarray, "C draws ..."]]
@@ -76,12 +75,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """False if the run ended before it had what was asked for."""
+        """True unless the run ended early, by time or interruption."""
         return self.stopped in ("draws", "target")
 
 
 def as_key(seed: Any) -> PRNGKeyArray:
-    """Turn an integer or a JAX key, new style or old, into a typed key.
+    """Convert an integer or a JAX key, new style or old, to a typed key.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def run(
 ) -> Run:
     """Run ``chains`` chains: ``tune`` draws that are discarded, then ``draws`` that are kept, every ``thin``-th one.
 
-    An interruption from the keyboard keeps what is finished; if no draw is, it is raised again.
+    An interruption from the keyboard keeps the finished draws; if there are none, it is raised again.
 
     Parameters
     ----------
@@ -136,10 +135,10 @@ def run(
     Raises
     ------
     TypeError
-        If the kernel does not record what it declares, or what is required; before the first draw.
+        If the kernel does not record what it declares, or does not declare what is required; before the first draw.
     ValueError
-        If draws take more memory than there is, the log density ``lp`` is not finite after a draw, or the checkpoint is
-        damaged.
+        If draws need more memory than available, the log density ``lp`` is not finite after a draw, or the checkpoint
+        is damaged.
     TimeoutError
         If the time is used up before a draw is kept.
     """
@@ -155,11 +154,11 @@ class Runner:
     Attributes
     ----------
     total : int
-        Draws of each chain, those that are discarded included.
+        Draws of each chain, discarded ones included.
     thin : int
         After ``tune`` every ``thin``-th draw is kept.
     checkpoint : Checkpoint, optional
-        Folder to go on from and to write to.
+        Folder to resume from and to write to.
     stop : Stop, optional
         Rule that ends the run before ``total``.
     required : sequence of str
@@ -167,17 +166,17 @@ class Runner:
     sizes : mapping of str to int
         Lengths of the dims that the caller knows.
     max_seconds : float, optional
-        Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
+        Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint make progress.
     late : LateInterruption
         Interruptions after the last draw.
     position : (state, int)
-        Last state and the draws behind it, in one place, so that no interruption comes between them.
+        Last state and the number of draws up to it, in one tuple, so that an interruption cannot separate them.
     driver : Driver
-        How draws are made.
+        Takes the draws.
     room, chunk_seconds : int, float
-        Draws that a chunk holds at most, and seconds that it should take.
+        Maximum number of draws in a chunk, and the seconds that it should take.
     parts : list of (int, dict of arrays (draws, C, …))
-        Kept draws, each part with the number of draws before it; those beyond the position are not finished.
+        Kept draws, each part with the number of draws before it; parts beyond the position are incomplete.
     """
 
     kernel: Kernel
@@ -210,7 +209,7 @@ class Runner:
         return max(self.done - self.tune, 0) // self.thin
 
     def run(self, key: PRNGKeyArray, chains: int, progress: bool) -> Run:
-        """See the function of this name."""
+        """See the function ``run``."""
         from tqdm import tqdm
 
         self.driver = driver_of(self.kernel, self.operands)
@@ -225,7 +224,7 @@ class Runner:
             try:
                 stopped = self._loop(key, chains, bar)
             except KeyboardInterrupt:
-                # It may have come between two lines of a chunk: what goes beyond ``done`` is not finished.
+                # It may have come within a chunk: parts beyond ``done`` are incomplete.
                 self.parts = [(first, part) for first, part in self.parts if first < self.done]
                 stopped = "interrupted"
                 self._save()
@@ -266,7 +265,7 @@ class Runner:
             took = time.perf_counter() - clock
             if first:
                 _log.debug("compiled, and the first draw taken, in %.1f s", took)
-                bar.unpause()  # the time to go is that of draws
+                bar.unpause()  # estimate the remaining time from draws only
             rate = 2 if first else count * self.chunk_seconds / max(took, 1e-6)
             size, first = int(np.clip(rate, 1, min(self.room, 4 * size))), False
             bar.set_description("tuning" if self.done < self.tune else "drawing")
@@ -286,13 +285,13 @@ class Runner:
         self._check_finite(part, state, f"after draw {self.done + count} of each chain")
         first = (self.tune - self.done - 1) % self.thin
         if self.done >= self.tune and first < count:
-            # A copy, because a view of a buffer would hold all of it, as large for one draw as for a hundred.
+            # A copy, because a view would keep the whole buffer, which is as large for one draw as for a hundred.
             part = {name: np.array(value[first :: self.thin]) for name, value in part.items()}
             self.parts.append((self.done, part))
         self.position = (state, self.done + count)
 
     def _next_stage(self) -> int:
-        """Number of draws that the next chunk may not exceed."""
+        """Total number of draws that the next chunk may not exceed."""
         if self.done < self.tune:
             return self.tune
         if self.stop is None:
@@ -300,7 +299,7 @@ class Runner:
         return min(self.tune + self.thin * self.stop.next_check(self.kept), self.total)
 
     def _at_check(self) -> bool:
-        """True where the stop rule is due: at its numbers of draws, and at the end."""
+        """True if the stop rule is due: at its numbers of draws, and at the end."""
         if self.stop is None or self.kept == 0 or (self.done - self.tune) % self.thin:
             return False
         return self.done == self.total or self.stop.next_check(self.kept - 1) == self.kept
@@ -316,7 +315,7 @@ class Runner:
         return assessment.reached
 
     def _restore(self, state: Any, recorded: Mapping[str, jax.ShapeDtypeStruct], key: PRNGKeyArray) -> None:
-        """Go on from the checkpoint, if there is one, given the shapes of the state and of what is recorded."""
+        """Resume from the checkpoint, if there is one, given the shapes of the state and of the record of a step."""
         if self.checkpoint is None:
             return
         saved = self.checkpoint.restore(state, recorded, key, self.tune, self.thin)
@@ -326,14 +325,14 @@ class Runner:
             self.parts = [] if saved.draws is None else [(self.tune, saved.draws)]
 
     def _save(self) -> None:
-        """Write what has been drawn since the last time."""
+        """Write the draws since the last checkpoint."""
         if self.checkpoint is None or self.done == self.checkpoint.done:
             return
         new = [part for first, part in self.parts if first >= self.checkpoint.done]
         draws = {name: np.concatenate([part[name] for part in new]) for name in new[0]} if new else None
         try:
             self.checkpoint.save(self.position[0], draws, self.done, self._seconds())
-        except OSError as error:  # the draws are in memory still, and the folder is as it was
+        except OSError as error:  # the draws are still in memory, and the folder is unchanged
             warn(f"{error} The checkpoint stays at draw {self.checkpoint.done}; the run continues.", IncompleteWarning)
 
     def _seconds(self) -> float:

@@ -1,7 +1,7 @@
 """Arrays and sampler states in NumPy files, which are checked when they are read again, and the lock of a folder.
 
-A state of any structure is stored as the flat list of its leaves, keys as their words. It is read against the structure
-that the kernel makes, so that a file brings numbers and nothing else.
+A state of any structure is stored as the flat list of its leaves, random keys as their words. The kernel gives the
+structure into which it is read, so that a file provides numbers only.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def unpack(arrays: Mapping[str, np.ndarray], shapes: Any, key: PRNGKeyArray) -> 
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], like: Path | None = None) -> str:
-    """Write arrays, whole or not at all, and return the SHA-256 checksum of the file.
+    """Write arrays completely or not at all, and return the SHA-256 checksum of the file.
 
     A new file takes the mode and the owner of the file ``like``, if there is one.
     """
@@ -76,7 +76,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], like: Path | None
 
 
 def read_arrays(path: Path, checksum: str, expected: Shapes) -> dict[str, np.ndarray]:
-    """Read arrays of the expected names, shapes and dtypes, without pickle; any exception means that there are none.
+    """Read arrays of the expected names, shapes and dtypes, without pickle; any exception means an unusable file.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def read_arrays(path: Path, checksum: str, expected: Shapes) -> dict[str, np.nda
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, made if it is absent; the system drops it when the process ends, however it ends.
+    """Hold the lock of a file, made if it is absent; the system releases it when the process ends for any reason.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from ..._validation import check_count, check_instance, check_number
 
 __all__ = ["Assessment", "Stop", "check_ending"]
 
-# Ratio of the numbers of draws at two checks.
+# Ratio of the numbers of draws at successive checks.
 _GROWTH = 1.25
 
 
@@ -60,7 +60,7 @@ class Stop:
     Parameters
     ----------
     ess : float, default=400
-        Least bulk effective sample size, over all chains, of every posterior variable; above 0. With 400 the Monte
+        Minimum bulk effective sample size, over all chains, of every posterior variable; above 0. With 400 the Monte
         Carlo error of a posterior mean is a twentieth of the posterior standard deviation.
     r_hat : float, default=1.01
         Largest R-hat allowed; above 1.
@@ -132,7 +132,7 @@ class Stop:
         dataset, az = xr.Dataset(varying), arviz()
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)
-            # An entry that is stuck in each chain at a place of its own may come out as NaN, which is never enough.
+            # An entry that is constant in each chain, at different values, may give NaN, which fails the check.
             ess = _extreme(az.ess(dataset, method="bulk"), np.min, 0.0)
             if ess < self.ess:
                 return Assessment(ess, float("nan"), False)
@@ -148,7 +148,7 @@ def _extreme(result: Any, reduce: Any, otherwise: float) -> float:
 
 
 def check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
-    """Raise an error unless the rules for an early end make sense."""
+    """Raise an error unless the rules for an early end are valid."""
     check_instance(stop, "stop", Stop, "a rule such as bd.Stop(ess=400)", none=True)
     if stop is not None and chains < 2:
         raise ValueError("stop: one chain cannot show whether it has converged (R-hat); run at least 2, better 4.")
