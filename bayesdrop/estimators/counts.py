@@ -78,8 +78,8 @@ class _DropoutCountRegressor(DropoutRegressor):
         float
             One minus the deviance divided by the deviance of a constant.
         """
-        X, y = check_here(self, X, y, y_numeric=True, reset=False)
-        weight = check_sample_weight(sample_weight, X.shape[0])
+        rows, y = check_here(self, X, y, y_numeric=True, reset=False)
+        weight = check_sample_weight(sample_weight, rows.shape[0])
         y = np.asarray(y, dtype=np.float64)
         constant = np.full(len(y), np.average(y, weights=weight))
         deviance, null_deviance = (float(weight @ self._half_deviance(y, mean)) for mean in (self.predict(X), constant))

@@ -295,7 +295,7 @@ def _finish(
 
     ``shares`` (g, C, n): contributions of the weights of each learnt scale to the scores; None without random terms.
     """
-    key_slab, key_parameter = jax.random.split(key)
+    key_slab, key_parameter, key_rays = jax.random.split(key, 3)
     p = rows.precision.shape[0]
     mean = _real(rows, score)
     mean = mean if rows.offset is None else mean + rows.offset[None]
@@ -320,7 +320,7 @@ def _finish(
         length = jnp.sqrt(jnp.sum(jnp.square(weights), axis=1))
         log_scale = draw_given_weights(key_slab, rows.learnt, length, state.log_scale, size)
         if shares is not None and rows.level is None:
-            state, log_scale = _along_rays(kernel, rows, jax.random.fold_in(key_slab, 1), state, log_scale, shares)
+            state, log_scale = _along_rays(kernel, rows, key_rays, state, log_scale, shares)
         state = state._replace(log_scale=log_scale, precision=weight_precision(rows.learnt, log_scale))
     if kernel.parameter is None:
         return state

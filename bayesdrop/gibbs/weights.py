@@ -139,7 +139,7 @@ def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) 
     """
     columns, masks, omega, kappa, precision, prior_row = conditional
     chains, n = omega.shape
-    key_rows, key_prior = jax.random.split(key)
+    key_rows, key_prior, key_row = jax.random.split(key, 3)
     rows = kappa + jnp.sqrt(omega) * jax.random.normal(key_rows, omega.shape, omega.dtype)
     prior = jnp.sqrt(precision) * jax.random.normal(key_prior, precision.shape, omega.dtype)
 
@@ -161,7 +161,7 @@ def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) 
 
     right, diagonal, along = back(rows) + padded(prior), padded(precision), jnp.zeros_like(padded(precision))
     if prior_row is not None:
-        along, observed = prior_row.drawn(jax.random.fold_in(key_prior, 1))
+        along, observed = prior_row.drawn(key_row)
         right, diagonal = right + along * observed, diagonal + along * along
     precondition = _stiff_rows(columns, masks, omega, diagonal, back, intercept)
     theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)

@@ -117,16 +117,15 @@ class Beta:
     @property
     def mode(self) -> Any:
         """Most likely rate, 1/2 for a flat prior; for a relative strength that of a single occurrence."""
-        return (
-            _plain(beta_mode(*self.law(np.ones(np.shape(self.a) or ()))))
-            if self.relative
-            else _plain(beta_mode(np.asarray(self.a, float), np.asarray(self.b, float)))
-        )
+        if not self.relative:
+            return _plain(beta_mode(np.asarray(self.a, float), np.asarray(self.b, float)))
+        once = np.broadcast_shapes(*map(np.shape, (self.a, self.b, self.a_per_count, self.b_per_count)))
+        return _plain(beta_mode(*self.law(np.ones(once))))
 
     @property
     def strength(self) -> Any:
         """Number of pseudo-observations ``A + B − 2`` that do not depend on the data."""
-        return self.a + self.b - 2
+        return _plain(np.asarray(self.a) + np.asarray(self.b) - 2)
 
 
 def _plain(value: Any) -> Any:

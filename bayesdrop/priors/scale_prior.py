@@ -150,7 +150,7 @@ class _HalfScale:
 
     def in_units(self, unit: float) -> Any:
         """See :class:`ScalePrior`."""
-        return replace(self, scale=self.scale / unit)
+        return replace(self, scale=np.asarray(self.scale, dtype=float)[()] / unit)
 
 
 class HalfNormal(_HalfScale):

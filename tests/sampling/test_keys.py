@@ -10,6 +10,7 @@ from numpyro.infer import MCMC
 
 import bayesdrop as bd
 from bayesdrop.distributions import GeneralizedInverseGaussian, PolyaGamma
+from bayesdrop.posterior.problem import Problem
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -45,6 +46,35 @@ def sample(name, seed):
 def test_no_key_is_used_twice(name):
     with jax.debug_key_reuse(True):
         sample(name, 0)
+
+
+BRANCHES = {
+    "classes": (bd.Model(bd.Softmax()), CLASSES),
+    "classes, scales": (bd.Model(bd.Softmax(), weight_prior=bd.Normal(bd.HalfNormal(1.0), groups=[0, 1])), CLASSES),
+    "counts, scales": (bd.Model(bd.NegativeBinomial(), weight_prior=bd.Normal(bd.HalfNormal(1.0))), CLASSES),
+    "classes, indicators": (bd.Model(bd.Softmax(), rates=NONE, weight_prior=bd.SpikeSlab(0.5)), CLASSES),
+}
+
+
+@pytest.mark.default_cases("classes")
+@pytest.mark.parametrize("name", BRANCHES)
+def test_no_key_is_both_split_and_folded(name, monkeypatch):
+    """``fold_in(key, i)`` is ``split(key, n)[i]``: the same random numbers twice, which JAX's check does not see."""
+    model, y = BRANCHES[name]
+    kernel, operands = Problem.of(model, X, y).bind(bd.Gibbs(), 5)
+    state = kernel.init(operands, jax.random.key(0), 2)
+    parents = {"split": set(), "fold_in": set()}
+    for what, seen in parents.items():
+
+        def watched(key, *args, _seen=seen, _function=getattr(jax.random, what), **options):
+            _seen.add(tuple(np.asarray(jax.random.key_data(key)).ravel().tolist()))
+            return _function(key, *args, **options)
+
+        monkeypatch.setattr(jax.random, what, watched)
+    with jax.disable_jit():
+        kernel.step(operands, state)
+    assert parents["split"] and parents["fold_in"]
+    assert not parents["split"] & parents["fold_in"]
 
 
 @pytest.mark.slow

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
+import numpy as np
+
 from .tokens import Token, closing, inside_calls, is_call, operands, parts, text_of, tokenised
 
 __all__ = ["in_python"]
@@ -39,8 +41,11 @@ _REFUSED = {
     "as.integer": "turn the column into numbers by pd.to_numeric before",
     "cut": "make a column of intervals by pd.cut before",
     "ordered": "write C({0}), whose levels are treated equally",
+    "exp10": "write I(10.0^{0})",
     "relevel": "write {0}; every level has a column, and full_rank=True leaves out the first of a pandas.Categorical",
 }
+# Functions of NumPy by formulaic's names. Their next argument is what NumPy writes the result into.
+_OF_NUMPY = ("log", "log2", "log10", "exp", "exp2")
 _COUNTS = ("cbind", "p", "prop", "proportion")
 _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 
@@ -102,10 +107,23 @@ def _replaced(tokens: Sequence[Token], place: int, inside: bool, columns: set[st
         if token.text in _REFUSED:
             first = text_of(next(parts(tokens[after + 1 : closing(tokens, after)], ",")))
             raise ValueError(f"formula: {token.text}(...) is not known here; {_REFUSED[token.text].format(first)}.")
-        return Token("name", _FUNCTIONS.get(token.text, token.text))
+        name = _FUNCTIONS.get(token.text, token.text)
+        _refuse_more_arguments(token.text, name, parts(tokens[after + 1 : closing(tokens, after)], ","))
+        return Token("name", name)
     if token.text in columns:
         return Token("quoted", f"`{token.text}`") if "." in token.text else token
     return Token("name", _CONSTANTS.get(token.text, token.text)) if inside else token
+
+
+def _refuse_more_arguments(word: str, name: str, arguments: Iterable[Sequence[Token]]) -> None:
+    """Raise ValueError if a function of NumPy would write into an argument."""
+    function = getattr(np, name.removeprefix("np."), None) if name in _OF_NUMPY or name.startswith("np.") else None
+    count = sum(bool(text_of(argument).strip()) for argument in arguments)
+    if isinstance(function, np.ufunc) and count > function.nin:
+        advice = f"nest the calls, as in {word}(a, {word}(b, c))" if function.nin == 2 else "leave the others out"
+        if name in ("log", "np.log"):
+            advice = "write I(log(a) / log(b)) for the base b"
+        raise ValueError(f"formula: {word}(...) takes {function.nin} of the {count} arguments; {advice}.")
 
 
 def _terms_in(operand: Sequence[Token]) -> Sequence[Token]:

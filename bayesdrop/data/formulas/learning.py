@@ -17,7 +17,7 @@ import numpy as np
 from ..._typing import Bool
 from .language.encoding import encode
 from .language.interpreter import Rows, encode_terms, numbers_of
-from .language.nodes import Factor, Outside, Term, columns_needed
+from .language.nodes import Factor, Hashed, Outside, Term, columns_needed
 from .language.translation import Translator
 
 __all__ = ["Learner", "Session", "recalled", "remember"]
@@ -114,6 +114,9 @@ class Learner:
         """Translate the terms of formulaic's ``spec``, whose features on these rows are ``X``, csr."""
         by_language, by_python = (self._translator(columns, spec) for columns in self._choices())
         terms = by_language.terms_of(spec)
+        for factor in (factor for term in terms for product in term.products for factor in product.factors):
+            if isinstance(factor.encoding, Hashed):  # formulaic would hash "nan"
+                self.rows.codes(factor.encoding)
         try:
             wrong = self._differing(X, encode_terms(terms, self.rows, sparse=True), columns_needed(terms))
         except ValueError:

@@ -106,17 +106,19 @@ class ClassGibbsKernel(NoisingModel):
 
     def sweep(self, operands: Operands, state: State) -> Any:
         """One sweep over all variables of all chains."""
-        key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
+        key, key_prior, key_gauss, key_features, key_groups, key_scale, key_level, key_rays = jax.random.split(
+            state.key, 8
+        )
         state = state._replace(key=key)
         state = self.draw_scales(operands, state, key_scale)
         state = self.with_groups(operands, state, key_prior)
         state = self.draw_contrasts(operands, state, key_gauss)
         if self.fit_intercept:
-            key_level, membership = jax.random.fold_in(key_gauss, 1), self.membership(operands)
+            membership = self.membership(operands)
             level, score = draw_intercepts(key_level, membership, operands.row_weight, state.intercept, state.score)
             state = state._replace(intercept=level, score=score)
         cost, products = partial(self.class_cost, operands), partial(self._products, operands, state.masks)
-        state = move_scales(jax.random.fold_in(key_scale, 1), operands, state, cost, products)
+        state = move_scales(key_rays, operands, state, cost, products)
         state = self.draw_features(operands, state, key_features)
         if not self.grouped:
             return state

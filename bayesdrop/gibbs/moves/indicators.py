@@ -171,12 +171,14 @@ class IndicatorKernel(GibbsKernel):
         # The data do not inform features that never occur: draw the probability given the others, then these given it.
         never = jnp.zeros(law.is_forced.shape, bool).at[empty].set(True) & ~law.is_forced
         prior = law.log_odds
-        if prior is None:
+        if prior is not None:
+            prior = prior[None]
+        else:
             others = law._replace(is_forced=law.is_forced | never)
             a, b = others.counts(included)
             chance = jax.random.beta(key_chance, a, b, dtype=chance.dtype)
-            prior = jnp.log(chance) - jnp.log1p(-chance)
-        prior = jnp.broadcast_to(prior.reshape(-1, 1) if prior.shape == chance.shape else prior[None], odds.shape)
+            prior = (jnp.log(chance) - jnp.log1p(-chance))[:, None]
+        prior = jnp.broadcast_to(prior, odds.shape)
         drawn = jax.random.uniform(key_empty, odds.shape, odds.dtype) < jax.nn.sigmoid(prior)
         included, odds = jnp.where(never[None], drawn, included), jnp.where(never[None], prior, odds)
         return state._replace(key=key, indicators=Indicators(included, odds, chance))

@@ -112,7 +112,7 @@ class GibbsKernel(NoisingModel):
 
     def gibbs_sweep(self, operands: Operands, state: State, thorough: Bool[jax.Array, ""]) -> State:
         """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn."""
-        key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
+        key, key_prior, key_gauss, key_features, key_groups, key_rays = jax.random.split(state.key, 6)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         if not self.joint_moves or self.parameter is None or self.parameter.is_scale:
             state = self._draw_weights(operands, state, key_gauss)
@@ -124,7 +124,7 @@ class GibbsKernel(NoisingModel):
         cost = lambda score: precision * unscaled(score)  # noqa: E731
         products = lambda weight: operands.columns.product(state.masks, weight, operands.target.shape[0])  # noqa: E731
         location = self.effective_location(operands, state.logit)
-        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, products, location)
+        state = move_scales(key_rays, operands, state, cost, products, location)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
             prior = self.rate_prior(operands, state)

@@ -114,12 +114,17 @@ class Rows:
         return self._codes[key]
 
     def _hashed(self, node: Hashed) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
+        is_missing = self.is_missing(node.column)
+        if is_missing.any() and self.missing is None:
+            refuse_missing([node.column], self.frame, _ADVICE)
         texts = np.array(self._column(node.column)).astype(np.str_).tolist()
         place = {
             text: int(md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % node.count
             for text in dict.fromkeys(texts)
         }
-        return np.array([place[text] for text in texts], dtype=np.int64), np.zeros(len(self), dtype=bool)
+        code = np.array([place[text] for text in texts], dtype=np.int64)
+        code[is_missing] = -1
+        return code, is_missing
 
     def _known(self, node: Levels) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
         argument = node.argument
@@ -280,7 +285,7 @@ def _without_level(term: Term, rows: Rows) -> Shaped[np.ndarray, " n"]:
     """Rows in which the level of a factor is missing, which makes all columns of an array missing."""
     is_missing = np.zeros(len(rows), dtype=bool)
     for factor in (factor for product in term.products for factor in product.factors):
-        if rows.missing is not None and isinstance(factor.encoding, Levels):
+        if rows.missing is not None and isinstance(factor.encoding, Levels | Hashed):
             is_missing |= rows.codes(factor.encoding)[1]
     return is_missing
 

@@ -246,8 +246,6 @@ class _Reader:
                 return self.expression(argument, depth + 1)
             case "Q", [ast.Constant(value=str() as column)] if column in self.translator.columns:
                 return Column(column)
-            case "exp10", [argument]:  # formulaic computes x ** 10
-                return Apply("power", (self.expression(argument, depth + 1), Number(10.0)))
         function = name if name in _PLAIN else name.removeprefix("np.") if name.startswith("np.") else ""
         function = _SYNONYMS.get(function, function)
         if function not in FUNCTIONS:
