@@ -30,6 +30,7 @@ from .threads import in_pieces
 __all__ = [
     "ALL_ZERO",
     "NOT_ALL",
+    "TOO_LARGE",
     "LocalRows",
     "RowsInMemory",
     "check_sample_weight",
@@ -39,6 +40,10 @@ __all__ = [
 
 ALL_ZERO = "sample_weight: all weights are zero, so no row is left to fit; give some a weight above 0."
 NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or infinite one."
+TOO_LARGE = (
+    "sample_weight: expected weights whose sum is a finite number, got a sum that overflows; divide them all by the "
+    "largest, and multiply C by it."
+)
 _NO_ORDER = "{}: expected labels that are all numbers or all text, got {}."
 
 
@@ -62,10 +67,7 @@ def check_sample_weight(
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
-        raise ValueError(
-            f"{name}: expected weights whose sum is a finite number, got a sum that overflows; divide them all "
-            "by the largest, and multiply C by it."
-        )
+        raise ValueError(TOO_LARGE.replace("sample_weight", name))
     if not (all_zero or np.any(weight > 0)):
         raise ValueError(ALL_ZERO.replace("sample_weight", name))
     return weight

@@ -232,7 +232,7 @@ class ShiftedSparseDesign(SparseDesign):
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
         """Blocks of rows in order, small enough to fill their columns."""
-        limit = max(1, LIMITS.cached // int(np.count_nonzero(self._centre)))
+        limit = max(1, LIMITS.cached // max(1, int(np.count_nonzero(self._centre))))
         return super().parts(limit if size is None else min(size, limit))
 
     def entries(self) -> EntryBlocks:

@@ -202,7 +202,7 @@ def descend(
 
     Raises
     ------
-    FloatingPointError
+    ValueError
         If the factors diverge: lower ``learning_rate``.
 
     Examples
@@ -242,6 +242,6 @@ def descend(
 
 def _check_finite(value: float, learning_rate: float) -> None:
     if not np.isfinite(value):
-        raise FloatingPointError(
+        raise ValueError(
             f"learning_rate: the factors diverged at {learning_rate:g}; try {learning_rate / 4:g}, or a larger retain."
         )

@@ -122,7 +122,8 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     ------
     ValueError
         On fitting: a setting out of its range, an entry that is not finite and not marked as missing, a row or a column
-        without an observed entry, missing entries with ``solver="closed_form"``.
+        without an observed entry, missing entries with ``solver="closed_form"``, factors that diverge with
+        ``solver="stochastic"``.
 
     Warns
     -----

@@ -11,7 +11,7 @@ unless ``n`` is the smaller side:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,11 +89,11 @@ def leading(
     generator = np.random.RandomState(0) if generator is None else generator
     guess = rules.guess
     if side <= rules.gram_side:
-        return _from_gram(entries, weight, cap, guess)
+        return _from_gram(entries, weight, cap, rules)
     while True:
         # ARPACK is faster only for a small share of the spectrum.
         if min(guess, cap) > side // 3:
-            return _from_gram(entries, weight, cap, guess)
+            return _from_gram(entries, weight, cap, replace(rules, guess=guess))
         k = min(guess, cap)
         start = generator.uniform(-1, 1, size=side).astype(entries.dtype)
         _, values, rows = svds(_operator(entries), k=k, v0=start)
@@ -115,10 +115,10 @@ def _operator(entries: Complete) -> Any:
 
 
 def _from_gram(
-    entries: Complete, weight: float, cap: int, guess: int
+    entries: Complete, weight: float, cap: int, rules: Rules
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "p k"]]:
     n, p = entries.shape
-    gram, k = _gram(entries), min(guess, cap)
+    gram, k = _gram(entries, rules.rows), min(rules.guess, cap)
     while True:
         squares, vectors = linalg.eigh(gram, subset_by_index=(len(gram) - k, len(gram) - 1), check_finite=False)
         if k == cap or count_kept(np.sqrt(np.maximum(squares[::-1], 0.0)), weight) < k:
@@ -131,12 +131,19 @@ def _from_gram(
     return values, vectors.astype(np.float64) @ rotation.T if p <= n else left
 
 
-def _gram(entries: Complete) -> Float[np.ndarray, "side side"]:
-    """Gram matrix of the smaller side of ``X − 1mᵀ``, in double precision."""
+def _gram(entries: Complete, size: int) -> Float[np.ndarray, "side side"]:
+    """Gram matrix of the smaller side of ``X − 1mᵀ``, in double precision; ``size`` dense rows at a time."""
     narrow, mean = entries.shape[1] <= entries.shape[0], entries.mean
     X = entries.X if narrow else entries.X.T
     if not issparse(X):
-        return sum(part.T @ part for part in (X[rows].astype(np.float64) for rows in gen_batches(len(X), RULES.rows)))
+
+        def part(rows: slice) -> Float[np.ndarray, "rows side"]:
+            block = X[rows].astype(np.float64)
+            if mean is not None:
+                block -= mean if narrow else mean[rows, None]
+            return block
+
+        return sum(block.T @ block for block in map(part, gen_batches(len(X), size)))
     wide = X.astype(np.float64)
     gram = np.asarray((wide.T @ wide).toarray())
     if mean is None:

@@ -178,3 +178,18 @@ def test_formulas_are_learnt_and_computed_in_several_threads():
         for found in pool.map(encoded, range(16)):
             for X in found:
                 np.testing.assert_allclose(X, expected, rtol=1e-15)
+
+
+def test_an_offset_and_a_slope_that_the_language_cannot_compute_are_python_code():
+    """Two columns of text are compared by pandas, since the language has numbers alone."""
+    data = table(60, 0)
+    data["other"], is_same = data["site"].to_numpy()[::-1], data["site"].to_numpy() == data["site"].to_numpy()[::-1]
+    design = bd.from_formula("~ a + offset(2 * (site == other))", data)
+    np.testing.assert_array_equal(design.offset, 2.0 * is_same)
+    np.testing.assert_array_equal(design.offset_of(data[:5]), design.offset[:5])
+    by_hand = data.assign(is_same=is_same * 1.0)
+    fits = [
+        bd.fit(f"flag ~ a + (0 + {slope} | g)", by_hand, random_scale=1.0)
+        for slope in ("I((site == other) * 1.0)", "is_same")
+    ]
+    np.testing.assert_allclose(fits[0].predict(data).mean, fits[1].predict(by_hand).mean)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
+import bayesdrop as bd
 from bayesdrop.designs.blocks.records import is_same, record_of
 
 
@@ -31,3 +33,11 @@ def test_rounding_is_no_change():
     assert is_same(record, X * (1 + 1e-15), 6)
     assert not is_same(record, X * (1 + 1e-9), 6)
     assert not is_same(record, np.where(X == X[2, 2], np.nan, X), 6)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+@pytest.mark.parametrize("entries", [[1e308, 1e308], [1e308, -1e308]])
+def test_entries_whose_sums_overflow_are_refused(storage, entries):
+    """A later pass could not tell their sums from those of other entries."""
+    with pytest.raises(ValueError, match=r"source: block 1 has entries of size 1e\+308, whose sums overflow"):
+        bd.Blocks([storage(np.ones((1, 2))), storage(np.array([entries]))])

@@ -59,7 +59,7 @@ def test_scores_of_another_width():
 
 
 def test_divergence_names_the_rate():
-    with pytest.raises(FloatingPointError, match="learning_rate: the factors diverged at 1000; try 250"):
+    with pytest.raises(ValueError, match="learning_rate: the factors diverged at 1000; try 250"):
         MF(solver="stochastic", learning_rate=1000, random_state=0).fit(X)
 
 

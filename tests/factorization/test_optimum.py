@@ -154,6 +154,16 @@ def test_truncated_equals_full(way, shape, retain):
     np.testing.assert_allclose(np.abs(np.sum(vectors[:, :kept] * right[:, :kept], axis=0)), 1, atol=1e-10)
 
 
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("shape", [(30, 20), (20, 30)])
+def test_a_mean_is_subtracted_in_either_way(storage, shape):
+    X, mean = 3 + matrix(*shape), np.linspace(1, 5, shape[1])
+    expected = np.linalg.svd(X - mean, compute_uv=False)[:4]
+    for rules in (Rules(guess=5, rows=7), Rules(gram_side=0, guess=5)):
+        found, _ = leading(Complete(storage(X), mean), 1.0, 4, rules=rules)
+        np.testing.assert_allclose(found[:4], expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("retain", [1 - 1e-4, 1 - 1e-7])
 def test_a_weak_penalty_keeps_small_singular_values(retain):
     """Where squares lose them: the largest is ten million times the smallest."""

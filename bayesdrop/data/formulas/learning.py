@@ -156,11 +156,7 @@ class Learner:
             columns = frozenset(self.rows.frame.columns)
             node: Any = Translator(columns, state, self._session.context, lambda _: 1).expression(factor)
             result = Factor(str(factor.expr), node)
-            try:
-                is_equal = values is None or self._gives(result, values)
-            except ValueError:
-                is_equal = False
-            if not is_equal:
+            if values is not None and not self._gives(result, values):
                 result = replace(result, encoding=Outside(result.label, 1, tuple(sorted(columns_needed(node)))))
             factors.append(result)
         if any(isinstance(factor.encoding, Outside) for factor in factors):
@@ -168,8 +164,11 @@ class Learner:
         return tuple(factors)
 
     def _gives(self, factor: Factor, values: Any) -> bool:
-        """Whether a translated factor has formulaic's values on these rows."""
-        one, two = (np.asarray(part, dtype=np.float64) for part in (values, numbers_of(factor, self.rows)))
+        """Whether a translated factor can be computed on these rows and has formulaic's values."""
+        try:
+            one, two = (np.asarray(part, dtype=np.float64) for part in (values, numbers_of(factor, self.rows)))
+        except ValueError:
+            return False
         largest = float(np.max(np.abs(one), initial=0.0))
         return bool(np.allclose(one, two, rtol=0, atol=_TOLERANCE * largest, equal_nan=True))
 

@@ -38,13 +38,18 @@ def _ordered(block: Any) -> Float[np.ndarray, ...]:
 
 
 def record_of(block: Any, where: str, start: int) -> Record:
-    """Record of a block; raise ValueError if an entry is not finite."""
+    """Record of a block; raise ValueError if an entry is not finite, or the sums overflow."""
     check_finite(block, f"source: {where}", start)
     values = entries_of(block)
     with np.errstate(invalid="ignore", over="ignore"):
         ordered = _ordered(block)
         sums = np.array([values.sum(dtype=np.float64), ordered.sum()])
         scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
+    if not np.all(np.isfinite(scale)):
+        raise ValueError(
+            f"source: {where} has entries of size {np.max(np.abs(values)):.2g}, whose sums overflow; divide their "
+            "columns by it, or leave them out."
+        )
     return Record(block.shape[0], values.size, sums, scale)
 
 

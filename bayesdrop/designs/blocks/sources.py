@@ -155,7 +155,7 @@ class Files:
             with _naming(path), _parquet_file(path) as file:
                 names = list(file.schema_arrow.names)
                 if name not in names:
-                    raise ValueError(f"there is no column {name!r}, only {names}")
+                    raise _Complete(f"target: {path} has no column {name!r}, only {names}.")
                 values.append(file.read(columns=[name]).column(name).to_pandas().to_numpy())
         self.columns = [column for column in self.columns or names if column != name]
         return np.concatenate(values)
@@ -190,7 +190,12 @@ class Files:
             names = self.columns if self.columns is not None else list(file.schema_arrow.names)
             missing = [name for name in names if name not in file.schema_arrow.names]
             if missing:
-                raise ValueError(f"there are no columns {missing}, only {file.schema_arrow.names}")
+                raise _Complete(f"columns: {path} has no columns {missing}, only {file.schema_arrow.names}.")
+            if not names:
+                raise _Complete(
+                    f"columns: expected features beside the target, got none of the columns {file.schema_arrow.names} "
+                    f"of {path}; name at least one."
+                )
             kinds = {name: file.schema_arrow.field(name).type for name in names}
             other = {
                 name: str(kind)
@@ -198,7 +203,9 @@ class Files:
                 if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
             }
             if other:
-                raise ValueError(f"expected numbers, got columns {other}; name the features in `columns`")
+                raise _Complete(
+                    f"source: {path}: expected numbers, got columns {other}; name the features in `columns`."
+                )
             rows = self._rows or max(1, BLOCK // max(len(names), 1))
             for batch in file.iter_batches(batch_size=rows, columns=names):
                 # A missing number becomes NaN, which the check of the block rejects.
@@ -264,15 +271,15 @@ class _naming:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         kinds = ValueError | OSError | EOFError | KeyError | zipfile.BadZipFile | zlib.error
-        if isinstance(error, kinds) and not isinstance(error, FileNotFoundError | _Changed | LineError):
+        if isinstance(error, kinds) and not isinstance(error, FileNotFoundError | _Complete | LineError):
             raise ValueError(
                 f"source: {self._path} cannot be read, it may be truncated or of another kind: {error}. Write the file "
                 "anew and fit again."
             ) from error
 
 
-class _Changed(ValueError):
-    """Error of a file that has changed, whose message is complete."""
+class _Complete(ValueError):
+    """Error of a file that can be read, whose message is complete."""
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -283,7 +290,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _unchanged(path: Path, stamp: tuple[int, int]) -> None:
     """Raise an error if the file has been written to since it was first seen."""
     if _stamp(path) != stamp:
-        raise _Changed(
+        raise _Complete(
             f"source: {path} has changed since bd.Blocks first read it, so that one fit would mix two versions of the "
             "data; wait until it is written, make bd.Blocks again and fit again."
         )

@@ -13,7 +13,7 @@ import numpy as np
 from ..._typing import AnyArray, Float, Num, PerRow, Shaped
 from ..._validation import plain_column, refuse_masked, refuse_scalar
 from ..base import Design
-from ..rows import ALL_ZERO, NOT_ALL, unique_labels
+from ..rows import ALL_ZERO, NOT_ALL, TOO_LARGE, unique_labels
 from ..threads import LIMITS
 from .cluster import cluster_errors, computed
 
@@ -168,7 +168,10 @@ class DaskRows(Design):
         facts = self.gather(_weight_facts, weight)
         if not all(finite and not negative for finite, negative, _ in facts):
             raise ValueError(NOT_ALL)
-        if not any(positive for _, _, positive in facts):
+        total = sum(part for _, _, part in facts)
+        if not np.isfinite(total):
+            raise ValueError(TOO_LARGE)
+        if not total:
             raise ValueError(ALL_ZERO)
         return weight
 
@@ -177,8 +180,10 @@ class DaskRows(Design):
         return self.total(weight[:, None] * (code[:, None] == np.arange(n_classes)))
 
 
-def _weight_facts(values: PerRow) -> tuple[bool, bool, bool]:
-    return bool(np.all(np.isfinite(values))), bool(np.any(values < 0)), bool(np.any(values > 0))
+def _weight_facts(values: PerRow) -> tuple[bool, bool, float]:
+    """Whether all values are finite, whether some are negative, and their sum."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.all(np.isfinite(values))), bool(np.any(values < 0)), float(np.sum(values))
 
 
 def _apply(function: Callable[..., Any], *chunks: Shaped[np.ndarray, "rows ..."]) -> tuple[Any, ...]:

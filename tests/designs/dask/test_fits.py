@@ -210,6 +210,7 @@ def test_bad_clusters(keywords, words):
         (np.ones(599), {}, "y: expected 600 entries"),
         (np.arange(600) % 2, {"sample_weight": -np.ones(600)}, "finite numbers >= 0"),
         (np.arange(600) % 2, {"sample_weight": np.zeros(600)}, "all weights are zero"),
+        (np.arange(600) % 2, {"sample_weight": np.full(600, 1e306)}, "sample_weight: .*got a sum that overflows"),
         (np.arange(600) % 2, {"sample_weight": np.arange(600) % 2}, "every row of class 0 has weight zero"),
         (np.arange(600) % 2, {"feature_names": ["a"]}, "expected 12 different names"),
     ],

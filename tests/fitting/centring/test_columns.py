@@ -96,6 +96,12 @@ def test_rows_of_no_weight_and_no_rows():
     assert found.extreme_spreads() == (1.0, 0, 0)
 
 
+def test_columns_without_a_centre_may_be_selected_of_centred_ones():
+    table = np.diag([4.0, 0.0, 2.0])
+    design = as_design(sparse.csr_array(table)).shifted(np.array([1.0, 0.0, 0.0])).select_columns(np.array([1, 2]))
+    same(design.column_summary(np.ones(3)), plainly(table[:, 1:], np.ones(3)))
+
+
 @pytest.mark.parametrize("size", [1 << 20, 30])
 def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size):
     monkeypatch.setattr(columns_module, "BLOCK", size)

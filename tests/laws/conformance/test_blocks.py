@@ -163,10 +163,14 @@ def test_columns_of_parquet(tmp_path):
     parquet.write_table(pyarrow.table({"b": [1, 2], "a": [True, False], "t": ["x", "y"]}), tmp_path / "t.parquet")
     design = Blocks(tmp_path / "t.parquet", columns=["a", "b"])
     np.testing.assert_array_equal(design.matvec(np.eye(2)), [[1, 1], [0, 2]])
-    with pytest.raises(ValueError, match=r"columns \{'t': 'string'\}; name the features in `columns`"):
-        Blocks(tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"no columns \['c'\]"):
-        Blocks(tmp_path / "t.parquet", columns=["a", "c"])
+    for options, words in (
+        ({}, r"source: .*expected numbers, got columns \{'t': 'string'\}; name the features in `columns`\.$"),
+        ({"columns": ["a", "c"]}, r"columns: .* has no columns \['c'\], only \['b', 'a', 't'\]\.$"),
+        ({"target": "c"}, r"target: .* has no column 'c', only \['b', 'a', 't'\]\.$"),
+        ({"columns": ["a"], "target": "a"}, r"columns: expected features beside the target, got none.*at least one\.$"),
+    ):
+        with pytest.raises(ValueError, match=rf"^{words}"):
+            Blocks(tmp_path / "t.parquet", **options)
     parquet.write_table(pyarrow.table({"b": [1.0, None]}), tmp_path / "n.parquet")
     with pytest.raises(ValueError, match="NaN or infinite entry in its row 1"):
         Blocks(tmp_path / "n.parquet")
