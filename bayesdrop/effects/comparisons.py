@@ -241,6 +241,10 @@ def _groups(rows: EffectRows, by: str | None) -> tuple[list[tuple[Any, ...]], Bo
     values = rows.X[by]
     row_masks = {(value,): (values == value).to_numpy(dtype=bool) for value in values.dropna().unique()}
     row_masks = {key: inside for key, inside in row_masks.items() if rows.weight[inside].sum() > 0}
+    if not row_masks:
+        raise ValueError(
+            f"by: expected values of {by!r} in rows of positive weight, got missing ones only; fill them, or leave by out."
+        )
     return list(row_masks), np.stack(list(row_masks.values()))
 
 

@@ -128,6 +128,13 @@ def test_what_is_refused(data, fit, function, arguments, options, message):
         function(fit, *rows, *arguments, **options)
 
 
+def test_a_column_without_groups_is_refused(data, fit):
+    half = np.arange(len(data)) % 2
+    for group, weight in (([np.nan] * len(data), None), (np.where(half, "odd", None), 1 - half)):
+        with pytest.raises(ValueError, match="by: expected values of 'group' in rows of positive weight"):
+            bd.comparisons(fit, data.assign(group=group), "age", by="group", average_weight=weight)
+
+
 @pytest.mark.parametrize("column", ["dose", "site"])
 def test_columns_may_have_any_name(data, column):
     """``self`` is an argument of ``DataFrame.assign``."""
