@@ -270,7 +270,8 @@ class EffectRows:
         labels = [label for effect in effects for label in effect.labels]
         coords: dict[str, Any] = {} if classes is None else {"class": list(classes)}
         for j, label in enumerate(names):
-            label += "_" * (label in dims and label != dim)  # a column of the table may have the name of a dim
+            while label in coords or (label in dims and label != dim):  # a column may have the name of a dim
+                label += "_"
             coords[label] = (dim, [row[j] for row in labels])
         attrs = {"average_weight": "equal" if self.are_equal else "as given"}
         return xr.DataArray(
