@@ -387,7 +387,7 @@ _C = "C (weight of the loss)"
 
 def _axis(candidates: list[Candidate]) -> tuple[str, Float[np.ndarray, " m"]]:
     """Name of a number that orders the candidates, and its values; no name, and places of rows, if there is none."""
-    numbers = {
+    numbers: dict[str, list[Any]] = {
         _C: [one.C for one in candidates],
         "Strength of the noise (factor on the learnt rates)": [one.strength for one in candidates],
         RATE_LABEL: [getattr(one.rates, "rate", one.rates) for one in candidates],
