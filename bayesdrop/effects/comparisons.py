@@ -180,7 +180,9 @@ def predictions_grid(
     -------
     pandas.DataFrame or xarray.DataArray
         A column for each variable (and ``class``), ``prediction``, and the interval of the expected response, which
-        reflects the uncertainty of weights and rates; ``attrs`` as in :func:`bayesdrop.marginal_effects`. With
+        reflects the uncertainty of weights and rates; ``attrs`` as in :func:`bayesdrop.marginal_effects`. A variable
+        with the name of another column, such as ``low``, has an underscore after it. The ends of the interval of a
+        point fit are NaN where a probability is within about 1e-11 of 0 or 1, so that rounding hides its slope. With
         ``as_draws`` the draws, on ``chain``, ``draw``, ``class`` if there are many, and ``point``, whose coordinates
         are the variables.
 
@@ -227,9 +229,15 @@ def _frame(rows: EffectRows, effects: list[Effect], names: list[str], what: str,
         return rows.draws(effects, what, dim, names)
     labels, columns, attrs = rows.table(effects, are_predictions=what == "prediction")
     names = names if len(labels[0]) == len(names) else ["class", *names]
-    frame = pd.DataFrame({name: [label[j] for label in labels] for j, name in enumerate(names)} | columns)
+    columns = {what if name == "effect" else name: values for name, values in columns.items()}
+    found: dict[str, Any] = {}
+    for j, name in enumerate(names):
+        while name in found or name in columns:  # a variable may have the name of another column
+            name += "_"
+        found[name] = [label[j] for label in labels]
+    frame = pd.DataFrame(found | columns)
     frame.attrs.update(attrs)
-    return frame.rename(columns={"effect": what})
+    return frame
 
 
 def _groups(rows: EffectRows, by: str | None) -> tuple[list[tuple[Any, ...]], Bool[np.ndarray, "G n"]]:
@@ -241,6 +249,11 @@ def _groups(rows: EffectRows, by: str | None) -> tuple[list[tuple[Any, ...]], Bo
     values = rows.X[by]
     row_masks = {(value,): (values == value).to_numpy(dtype=bool) for value in values.dropna().unique()}
     row_masks = {key: inside for key, inside in row_masks.items() if rows.weight[inside].sum() > 0}
+    if not row_masks:
+        raise ValueError(
+            f"by: expected values of {by!r} in rows of positive weight, got missing ones only; fill them, or leave it "
+            "out."
+        )
     return list(row_masks), np.stack(list(row_masks.values()))
 
 

@@ -29,7 +29,7 @@ from ..fitting.results.laplace import why_no_covariance
 from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws.draws import Draws
 from ..posterior.draws.new_rows import draws_of_fit, for_rows, match_design, match_offset
-from .averages import Average, Averaged, Averages, average_response
+from .averages import RULES, Average, Averaged, Averages, average_response
 from .naming import prediction_name
 from .sources import PointFit, point_fits
 from .table import LAPLACE, interval_of, read_posterior
@@ -270,7 +270,8 @@ class EffectRows:
         labels = [label for effect in effects for label in effect.labels]
         coords: dict[str, Any] = {} if classes is None else {"class": list(classes)}
         for j, label in enumerate(names):
-            label += "_" * (label in dims and label != dim)  # a column of the table may have the name of a dim
+            while label in coords or (label in dims and label != dim):  # a column may have the name of a dim
+                label += "_"
             coords[label] = (dim, [row[j] for row in labels])
         attrs = {"average_weight": "equal" if self.are_equal else "as given"}
         return xr.DataArray(
@@ -329,7 +330,9 @@ class EffectRows:
         effect, loss, sd = flat[0], draws.model.loss, np.sqrt(np.maximum(variance, 0))
         reach = ndtri((1 + self.probability) / 2) * sd
         if are_predictions and (loss.binary or loss.multiclass):
-            reach = reach / (effect * (1 - effect))
+            # Nearer to 0 or 1 the rounding error of the slope may be more than a tenth of it.
+            spread = effect * (1 - effect)
+            reach = np.where(spread > 10 * np.finfo(np.float64).eps / RULES.intercept, reach, np.nan) / spread
             low, high = expit(logit(effect) - reach), expit(logit(effect) + reach)
         elif are_predictions and loss.ratio == "rate_ratio":
             low, high = effect * np.exp(-reach / effect), effect * np.exp(reach / effect)

@@ -89,10 +89,11 @@ def reliability_curve(
     probability = check_number(probability, "probability", above=0, below=1)
     bins = check_count(bins, "bins", 2, 10_000)
     if probabilities is None:
-        y, probabilities, name = _of_posterior(y, positive)
-        event, swapped = y, False
+        event, probabilities, name, place, classes = _of_posterior(y, positive)
+        swapped = False
     else:
         event, name, swapped = _event(y, positive)
+        place, classes = int(not swapped), 2
     models = probabilities if isinstance(probabilities, Mapping) else {"": probabilities}
     if not 1 <= len(models) <= MOST_SERIES:
         raise ValueError(f"probabilities: expected from one to {MOST_SERIES} models, got {len(models)}.")
@@ -103,7 +104,7 @@ def reliability_curve(
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle="--", zorder=1, label="calibrated")
     edges = np.linspace(0, 1, bins + 1)
     if predictive is not None:
-        _band(ax, predictive, next(iter(chances.values())), edges, probability, swapped)
+        _band(ax, predictive, next(iter(chances.values())), edges, probability, place, classes)
     below = ax.inset_axes((0, -0.29, 1, 0.24), sharex=ax)
     for j, (key, chance) in enumerate(chances.items()):
         style, rows = series_style(j), np.histogram(chance, edges)[0]
@@ -133,8 +134,10 @@ def reliability_curve(
     return ax
 
 
-def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], str]:
-    """1.0 where the class was observed (n,), its leave-one-out probability (n,), and the name of the event."""
+def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], str, int, int]:
+    """1.0 where the class was observed (n,), its leave-one-out probability (n,), the name of the event, the index of
+    the class, and the number of classes.
+    """
     try:
         replicated = read_replicated(post)
     except TypeError:
@@ -153,6 +156,8 @@ def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Fl
         (replicated.observed == k).astype(float),
         np.clip(chance, 0.0, 1.0),
         f"{replicated.name} = {label}, each row left out",
+        k,
+        len(replicated.labels),
     )
 
 
@@ -217,15 +222,22 @@ def _band(
     chance: Float[np.ndarray, " n"],
     edges: Float[np.ndarray, " edges"],
     probability: float,
-    swapped: bool,
+    place: int,
+    classes: int,
 ) -> None:
+    """Draw the frequencies of the class with the index ``place`` in simulated responses of so many classes."""
     from ..posterior.draws.draws import read_group
 
     drawn = read_group(predictive, "posterior_predictive", "predictive")["y"].stack(sample=("chain", "draw"))
-    simulated = (np.asarray(drawn.transpose("sample", "obs_id")) > 0) != swapped
+    simulated = np.maximum(drawn.transpose("sample", "obs_id").values, 0)  # -1 and 1 are two classes as well
     if simulated.shape[1] != len(chance):
         raise ValueError(f"predictive: expected {len(chance)} rows, those of y, got {simulated.shape[1]}.")
-    low, high = ends(_means(chance, simulated, edges), probability)
+    if not np.all(np.isin(simulated, range(classes))):
+        raise ValueError(
+            f"predictive: expected responses of {classes} classes, those of y, got {simulated.max():g} among them; for "
+            "one of more classes give the posterior in place of y, and positive=label."
+        )
+    low, high = ends(_means(chance, simulated == place, edges), probability)
     ax.fill_between(
         _means(chance, [chance], edges)[0], low, high, color=LIGHT_GREY, linewidth=0, zorder=0,
         label=f"posterior predictive, {100 * probability:g} %",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._typing import Float
 from .._validation import (
     check_count,
     check_flag,
@@ -31,6 +32,7 @@ from .style import (
     legend_above,
     light_grid,
     literal,
+    name_rows,
     new_axes,
     new_figure,
     score_name,
@@ -304,7 +306,9 @@ def selection(estimator: Any, *, ax: Any = None) -> Any:
     """Plot the held-out loss of the candidates of a cross-validation.
 
     The horizontal axis is ``C`` if several values were tried, with a line for each structure and strength of the rates;
-    otherwise it is the strength. Bars are standard errors of the paired differences from the chosen candidate.
+    otherwise the strength, with a line for each structure, or the fixed rate. Candidates that differ in none of these
+    numbers, or of which some lack it, have a row each. Bars are standard errors of the paired differences from the
+    chosen candidate.
 
     Parameters
     ----------
@@ -343,35 +347,54 @@ def selection(estimator: Any, *, ax: Any = None) -> Any:
             "estimator: expected a fit whose rates or C were chosen by cross-validation, such as "
             "bd.DropoutLogisticRegressionCV().fit(X, y) or one with rates=bd.Tuned(); this one has no such choice."
         )
+    candidates, best, (axis, places) = result.candidates, result.best, _axis(result.candidates)
+    loss, error = np.array([one.loss for one in candidates]), np.nan_to_num([one.worse_error for one in candidates])
+    words = f"{result.scoring[0].upper()}{result.scoring[1:]} of held-out rows"
+    mark = {"markersize": 12, "markerfacecolor": "none", "color": VERMILLION, "label": "the choice"}
+    if not axis:
+        ax = new_axes(ax, 7.2, 1.4 + 0.25 * len(places))
+        ax.errorbar(loss, places, xerr=error, fmt="o", color=BLUE, markersize=5, capsize=2.5)
+        ax.plot(loss[best], places[best], "o", **mark)
+        name_rows(ax, places, [shortened(one.name, 56) for one in candidates])
+        ax.set(ylim=(len(places) - 0.2, -0.8), xlabel=words)
+        legend_above(ax, 1)
+        return ax
     ax = new_axes(ax, 6.4, 4.0)
-    along_C = len({one.C for one in result.candidates}) > 1
-    series: dict[str, list[Candidate]] = {}
-    for one in result.candidates:
-        series.setdefault(one.name if along_C else "", []).append(one)
-    best = min(series, key=lambda name: min(one.loss for one in series[name]))
+    along_C = axis == _C
+    names = [one.name if along_C else one.name.rpartition(", ")[0] for one in candidates]  # without the strength
+    noisy = list(dict.fromkeys(name for name, one in zip(names, candidates, strict=True) if one.strength != 0))
+    series: dict[str, list[int]] = {}
+    for k in np.argsort(places, kind="stable").tolist():
+        # Without noise all structures are the same.
+        for name in noisy if candidates[k].strength == 0 and not along_C else [names[k]]:
+            series.setdefault(name, []).append(k)
     # If there are more lines than can be distinguished, only the best are named.
-    order = sorted(series, key=lambda name: (name != best, min(one.loss for one in series[name])))
+    order = sorted(series, key=lambda name: min((k != best, loss[k]) for k in series[name]))
     for j, name in enumerate(order):
-        _line(ax, series[name], along_C, j, name)
-    chosen = result.chosen
-    place = chosen.C if along_C else _strength(chosen)
-    ax.plot(place, chosen.loss, "o", markersize=12, markerfacecolor="none", color=VERMILLION, label="the choice")
+        style = series_style(j) if j < MOST_SERIES else {"color": GREY, "linewidth": 0.8}
+        label = {"label": literal(name)} if name and j < MOST_SERIES else {}
+        k = series[name]
+        ax.errorbar(places[k], loss[k], error[k], capsize=2.5, elinewidth=1.0, **style, **label)
+    ax.plot(places[best], loss[best], "o", **mark)
     if along_C:
         ax.set_xscale("log")
-    ax.set_xlabel("C (weight of the loss)" if along_C else "Strength of the noise (factor on the learnt rates)")
-    words = result.scoring
-    ax.set_ylabel(f"{words[0].upper()}{words[1:]} of held-out rows")
+    ax.set(xlabel=axis, ylabel=words)
     return finished(ax, 1, 7 if along_C else 8)
 
 
-def _strength(one: Candidate) -> float:
-    return np.nan if one.strength is None else one.strength
+_C = "C (weight of the loss)"
 
 
-def _line(ax: Any, members: list[Candidate], along_C: bool, j: int, name: str) -> None:
-    members = sorted(members, key=lambda one: one.C if along_C else _strength(one))
-    x = [one.C if along_C else _strength(one) for one in members]
-    errors = np.nan_to_num([one.worse_error for one in members])
-    style = series_style(j) if j < MOST_SERIES else {"color": GREY, "linewidth": 0.8}
-    label = {"label": literal(name)} if name and j < MOST_SERIES else {}
-    ax.errorbar(x, [one.loss for one in members], errors, capsize=2.5, elinewidth=1.0, **style, **label)
+def _axis(candidates: list[Candidate]) -> tuple[str, Float[np.ndarray, " m"]]:
+    """Name of a number that orders the candidates, and its values; no name, and places of rows, if there is none."""
+    numbers: dict[str, list[Any]] = {
+        _C: [one.C for one in candidates],
+        "Strength of the noise (factor on the learnt rates)": [one.strength for one in candidates],
+        RATE_LABEL: [getattr(one.rates, "rate", one.rates) for one in candidates],
+    }
+    for name, values in numbers.items():
+        if all(np.ndim(value) == 0 and isinstance(value, float | np.ndarray) for value in values):
+            found = np.array(values, dtype=float)
+            if np.ptp(found) > 0:
+                return name, found
+    return "", np.arange(len(candidates), dtype=float)

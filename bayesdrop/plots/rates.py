@@ -187,8 +187,12 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     )
     for side, marker, color in sides:
         if np.any(side):
-            label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
-            what = f"norm over {len(fit.weight)} classes" if many else f"supports {shortened(label)}"
+            if many:
+                what = f"norm over {len(fit.weight)} classes"
+            elif fit.classes is None:
+                what = f"{'positive' if marker == '^' else 'negative'} weight"
+            else:
+                what = f"supports {shortened(str(fit.classes[int(marker == '^')]))}"
             ax.plot(
                 weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
                 markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=what,

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["effects", "row_weights", "weights_forest"]
 
 _MOST_ROWS = 40
-_AFTER = ("prediction", "sd", "low", "high", "mcse", "interval")
 _LABELS = {"weight": WEIGHT_LABEL, "effect": "Average marginal effect (change of the prediction per unit)"}
 
 
@@ -210,13 +209,15 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     ('age', 'P(ill = 1), 90 % interval', 2)
     """
     columns = list(getattr(table, "columns", []))
-    if "prediction" not in columns:
+    variables = columns[: columns.index("prediction")] if "prediction" in columns else []
+    if not variables:
         raise TypeError(
-            "table: expected what bd.predictions_grid returned, a data frame with a column 'prediction', got "
-            f"{shown(table) if not columns else columns[:5]}."
+            "table: expected what bd.predictions_grid returned, a data frame with the variables and then a column "
+            f"'prediction', got {shown(table) if not columns else columns[:5]}."
         )
-    variables = [name for name in columns if name not in _AFTER]
-    axis = next(name for name in variables if name != "class")
+    # The column of the classes is the first; a variable may have its name where there are no more than two.
+    many = variables[0] == "class" and str(table.attrs.get("prediction", "= class)")).endswith("= class)")
+    axis = variables[1 if many and len(variables) > 1 else 0]
     others = [name for name in variables if name != axis]
     has_intervals = "low" in columns
     groups = list(table.groupby(others, sort=False, observed=True)) if others else [((), table)]

@@ -128,15 +128,27 @@ def test_what_is_refused(data, fit, function, arguments, options, message):
         function(fit, *rows, *arguments, **options)
 
 
+def test_a_column_without_groups_is_refused(data, fit):
+    half = np.arange(len(data)) % 2
+    for group, weight in (([np.nan] * len(data), None), (np.where(half, "odd", None), 1 - half)):
+        with pytest.raises(ValueError, match="by: expected values of 'group' in rows of positive weight"):
+            bd.comparisons(fit, data.assign(group=group), "age", by="group", average_weight=weight)
+
+
 @pytest.mark.parametrize("column", ["dose", "site"])
 def test_columns_may_have_any_name(data, column):
-    """``self`` is an argument of ``DataFrame.assign``."""
+    """``self`` is an argument of ``DataFrame.assign``, and others are columns of tables."""
     found = []
-    for name in ("self", "other"):
+    for name in ("self", "low", "effect", "prediction", "class", "interval"):
         table = data[[column, "age", "ill"]].rename(columns={column: name})
         fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), f"ill ~ {name} + age", table)
         typical = bd.predictions_grid(fit, table, "age", others="typical")["prediction"]
         slopes = bd.marginal_effects(fit, table)["effect"]
         steps = bd.comparisons(fit, table, name)["effect"]
-        found.append(np.concatenate([slopes, steps, bd.predictions_grid(fit, table, name)["prediction"], typical]))
-    np.testing.assert_allclose(*found)
+        grid, values = bd.predictions_grid(fit, table, {name: None, "age": [30.0, 50.0]}), sorted(set(table[name]))
+        assert grid.columns[0] == name + "_" * (name in ("prediction", "low"))
+        assert sorted({grid.iloc[0, 0], grid.iloc[-1, 0]}) == [values[0], values[-1]]
+        assert bd.plots.effects(grid).get_xlabel() == grid.columns[0]
+        found.append(np.concatenate([slopes, steps, grid["prediction"], grid["low"], typical]))
+    for one in found[1:]:
+        np.testing.assert_allclose(one, found[0])

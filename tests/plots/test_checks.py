@@ -204,6 +204,18 @@ def test_calibration_of_a_posterior(labels):
     np.testing.assert_allclose(swapped.containers[0].lines[0].get_xydata()[::-1], 1 - points, atol=1e-9)
 
 
+@pytest.mark.parametrize(("shares", "positive"), [([0.2, 0.8], "a"), ([0.2, 0.8], "b"), ([0.1, 0.2, 0.7], "b")])
+def test_the_band_of_a_posterior_is_of_the_class_of_its_points(shares, positive):
+    """All rows are in one bin, whose frequencies are those of the data sets."""
+    rng, n, size = np.random.default_rng(2), 60, len(shares)
+    y, drawn = rng.choice(size, n, p=shares), rng.choice(size, (2, 100, n), p=shares)
+    post = made(y, drawn, rng.uniform(-0.71, -0.7, (2, 100, n)), classes="abc"[:size])
+    band = plots.reliability_curve(post, positive=positive, predictive=post, bins=2).collections[0].get_paths()[0]
+    event = np.mean(drawn.reshape(-1, n) == "abc".index(positive), axis=1)
+    ends = band.vertices[:, 1]
+    np.testing.assert_allclose([ends.min(), ends.max()], np.quantile(event, [0.05, 0.95]))
+
+
 def test_names_are_those_of_the_formula():
     pytest.importorskip("formulaic")
     rng = np.random.default_rng(0)
@@ -233,11 +245,14 @@ def test_refusals(counts, labels):
     for post in (numbers, labels):
         with pytest.raises(ValueError, match="a rootogram needs counts"):
             plots.rootogram(post)
-    three = made(np.array([0, 1, 2]), np.zeros((1, 5, 3), dtype=int), np.zeros((1, 5, 3)), classes=["a", "b", "c"])
+    y = np.array([0, 1, 2])
+    three = made(y, np.zeros((1, 5, 3), dtype=int), np.zeros((1, 5, 3)), classes=["a", "b", "c"])
     with pytest.raises(ValueError, match="3 classes have no order"):
         plots.loo_pit(three)
     with pytest.raises(ValueError, match="expected a posterior of classes, got one of numbers"):
         plots.reliability_curve(counts)
+    with pytest.raises(ValueError, match="predictive: expected responses of 2 classes, those of y, got 2 among them"):
+        plots.reliability_curve([0, 1, 1], [0.1, 0.2, 0.3], predictive=made(y, y[None, None], classes=["a", "b", "c"]))
 
 
 def test_axes_of_the_caller(counts):

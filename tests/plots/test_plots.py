@@ -128,6 +128,15 @@ def test_rate_against_weight_labels_do_not_overlap(problem):
     assert problem.feature_names[int(np.argmax(np.abs(problem.weight)))] in [text.get_text() for text in ax.texts]
 
 
+def test_a_regression_has_signs_and_no_classes(problem):
+    fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.3)), [[0.0, 1.0], [1.0, 3.0], [2.0, 0.0]], [1.0, 0.0, 2.0])
+    assert sorted(np.sign(fit.weight)) == [-1, 1]
+    legend = plots.rate_against_weight(fit).get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["positive weight", "negative weight"]
+    legend = plots.rate_against_weight(problem).get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["supports yes", "supports no"]
+
+
 def test_objective_trace_marks_where_it_rose(problem):
     from dataclasses import replace
 

@@ -372,6 +372,24 @@ def test_picture():
     X, y = noisy(60)
     one = bd.plots.selection(bd.DropoutSVC(bd.Tuned(strengths=STRENGTHS, cv=3), C=1.0).fit(X, y))
     assert one.get_xlabel().startswith("Strength")
+    both = [bd.Tuned(bd.Shared(), strengths=STRENGTHS), bd.Tuned(strengths=STRENGTHS)]
+    shapes = [
+        ([0.3, 0.1, 0.2], "Dropout rate", [[0.1, 0.2, 0.3]]),
+        (both, "Strength", [[0.0, 0.5, 1.0]] * 2),
+        ([0.1, bd.PerFeature()], "Error", []),
+    ]
+    for rates, label, places in shapes:
+        model = bd.DropoutSVCCV(rates, Cs=[1.0], cv=3).fit(X, y)
+        ax = bd.plots.selection(model)
+        losses = sorted(one.loss for one in model.selection_.candidates)
+        assert ax.get_xlabel().startswith(label)
+        lines = [container.lines[0].get_xydata() for container in ax.containers]
+        if places:
+            assert [sorted(set(line[:, 0])) for line in lines] == places
+            assert set(np.concatenate(lines)[:, 1]) == set(losses)
+        else:
+            assert sorted(lines[0][:, 0]) == losses
+            assert [text.get_text().split()[0] for text in ax.get_yticklabels()] == ["fixed", "learnt"]
     searched = bd.DropoutSVCCV(bd.Tuned(strengths=STRENGTHS), Cs=(0.1, 1.0), cv=3).fit(X, y)
     several = bd.plots.selection(searched)
     assert several.get_xscale() == "log"
