@@ -181,8 +181,8 @@ def predictions_grid(
     pandas.DataFrame or xarray.DataArray
         A column for each variable (and ``class``), ``prediction``, and the interval of the expected response, which
         reflects the uncertainty of weights and rates; ``attrs`` as in :func:`bayesdrop.marginal_effects`. A variable
-        with the name of another column, such as ``low``, has an underscore after it. The ends of the interval of a
-        point fit are NaN where a probability is within about 1e-11 of 0 or 1, so that rounding hides its slope. With
+        with the name of another column, such as ``low``, has an underscore after it. The interval of a point
+        fit is 0 to 1 where a probability is within about 1e-11 of 0 or 1, so that rounding hides its slope. With
         ``as_draws`` the draws, on ``chain``, ``draw``, ``class`` if there are many, and ``point``, whose coordinates
         are the variables.
 

@@ -330,10 +330,14 @@ class EffectRows:
         effect, loss, sd = flat[0], draws.model.loss, np.sqrt(np.maximum(variance, 0))
         reach = ndtri((1 + self.probability) / 2) * sd
         if are_predictions and (loss.binary or loss.multiclass):
-            # Nearer to 0 or 1 the rounding error of the slope may be more than a tenth of it.
+            # Nearer to 0 or 1 the rounding error of the slope may be more than a tenth of it, and nothing is known.
             spread = effect * (1 - effect)
-            reach = np.where(spread > 10 * np.finfo(np.float64).eps / RULES.intercept, reach, np.nan) / spread
-            low, high = expit(logit(effect) - reach), expit(logit(effect) + reach)
+            is_known = spread > 10 * np.finfo(np.float64).eps / RULES.intercept
+            middle, reach = (
+                logit(np.where(is_known, effect, 0.5)),
+                np.where(is_known, reach / np.where(is_known, spread, 1), np.inf),
+            )
+            low, high = expit(middle - reach), expit(middle + reach)
         elif are_predictions and loss.ratio == "rate_ratio":
             low, high = effect * np.exp(-reach / effect), effect * np.exp(reach / effect)
         else:

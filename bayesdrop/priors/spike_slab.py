@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .._validation import check_choice, check_instance, check_number, check_numbers, shown
+from .._validation import check_choice, check_instance, check_number, check_numbers, listed, shown
 from .base import ScaleMixture
 from .beta import Beta
-from .by_name import check_by_name, of_columns, variables_of
+from .by_name import DEFAULT, check_by_name, of_columns, variables_of
 from .inclusion_law import InclusionLaw
 from .normal import Normal
 
@@ -354,6 +354,8 @@ def _positions(chosen: Sequence[Any], names: Sequence[str], terms: Sequence[str]
     found: list[int] = []
     for one in chosen:
         if isinstance(one, str):
+            if one == DEFAULT:  # which stands for the other columns where numbers are given by name
+                raise ValueError(f"{what}: 'default' names no column; the columns are {listed(names)}.")
             marked = of_columns({one: 1.0}, names, terms, what, 0.0)
             found += np.flatnonzero(marked).tolist()
         else:

@@ -128,7 +128,7 @@ REFUSED = {
     "y ~ ns(x, df=3)": r"write cr\(x, df=4\)",
     "y ~ s(x)": r"write bs\(x, df=5\)",
     "y ~ exp10(x)": r"write I\(10.0\^x\)",
-    "y ~ log(age, x)": r"log\(...\) takes 1 of the 2 arguments; write I\(log\(a\) / log\(b\)\)",
+    "y ~ log(age, x)": r"log\(...\) takes 1 of the 2 arguments; write I\(log\(age\) / log\(x\)\)",
     "y ~ np.exp(age, out=x)": "takes 1 of the 2 arguments; leave the others out",
     "y ~ pmin(age, x, k)": r"takes 2 of the 3 arguments; nest the calls, as in pmin\(a, pmin\(b, c\)\)",
     "y ~ as.numeric(k)": "pd.to_numeric",

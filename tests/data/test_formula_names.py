@@ -72,6 +72,20 @@ def test_missing_levels_of_a_name_with_brackets():
     assert np.isnan(design.X[3]).all()
 
 
+def test_a_missing_level_has_no_hash():
+    data = _frame("site", text=True)
+    data.loc[3, "site"] = None
+    with pytest.raises(ValueError, match="site.*missing"):
+        bd.from_formula("ill ~ hashed(site, levels=3)", data)
+    design = bd.from_formula("ill ~ hashed(site, levels=3)", data, missing="nan")
+    assert np.isnan(design.X[3]).all()
+    assert np.isfinite(np.delete(design.X, 3, axis=0)).all()
+    assert not design.outside
+    complete = bd.from_formula("ill ~ hashed(site, levels=3)", data.drop(index=3))
+    with pytest.raises(ValueError, match="site.*missing"):
+        complete.transform(data)
+
+
 @pytest.mark.parametrize(
     "term",
     ["z.mean()", "len(z)", "np.mean(z)", "max(z)", "I(3)", "{3}", "{'x'}", "z:z.mean()", "{[1, 2]}"],

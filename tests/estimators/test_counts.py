@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import d2_tweedie_score
 
@@ -35,6 +36,8 @@ def test_predictions_average_over_all_masks(kind, factor, centre):
 
 
 def test_the_score_is_the_explained_deviance():
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert bd.DropoutPoissonRegressor(0.2).fit(table, Y).score(table, Y) > 0  # without a warning about names
     weight = RNG.gamma(2.0, size=60)
     model = bd.DropoutPoissonRegressor(0.2).fit(X, Y)
     expected = d2_tweedie_score(Y, model.predict(X), sample_weight=weight, power=1)

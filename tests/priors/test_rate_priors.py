@@ -39,6 +39,14 @@ def test_a_prior_is_known_by_its_protocol():
         assert all(part.shape == counts.shape for part in law)
 
 
+def test_modes_and_strengths_of_several_rates():
+    assert bd.Beta([2.0, 1.0], [4.0, 1.0]).strength.tolist() == [4.0, 0.0]
+    relative = bd.Beta.from_mode([0.1, 0.2], relative_strength=3)
+    np.testing.assert_allclose(relative.mode, [0.1, 0.2], rtol=1e-15)
+    assert bd.Beta.from_mode(0.25, relative_strength=3).mode == 0.25
+    assert bd.HalfNormal([1.0, 3.0]).in_units(2.0).scale.tolist() == [0.5, 1.5]
+
+
 def test_the_densities_of_logit_and_rate_agree_in_both_namespaces():
     law, logit = PRIOR, np.linspace(-8.0, 8.0, K)
     log_rate, log_rest = log_rates(logit)

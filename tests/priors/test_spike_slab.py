@@ -36,6 +36,7 @@ def test_settings_are_checked(settings, error):
     ("settings", "error"),
     [
         (dict(include=["weight"]), "SpikeSlab include: 'weight' is not there"),
+        (dict(include=["default"]), "SpikeSlab include: 'default' names no column; the columns are"),
         (dict(include=[4]), "SpikeSlab include: expected positions below 4"),
         (dict(groups=[["age", "weight"]]), "SpikeSlab groups: 'weight' is not there"),
         (

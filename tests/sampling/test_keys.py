@@ -56,6 +56,16 @@ BRANCHES = {
 }
 
 
+def watched(function, seen):
+    """The function, which adds the words of its key to ``seen``."""
+
+    def call(key, *arguments, **options):
+        seen.add(tuple(np.asarray(jax.random.key_data(key)).ravel().tolist()))
+        return function(key, *arguments, **options)
+
+    return call
+
+
 @pytest.mark.default_cases("classes")
 @pytest.mark.parametrize("name", BRANCHES)
 def test_no_key_is_both_split_and_folded(name, monkeypatch):
@@ -65,15 +75,10 @@ def test_no_key_is_both_split_and_folded(name, monkeypatch):
     state = kernel.init(operands, jax.random.key(0), 2)
     parents = {"split": set(), "fold_in": set()}
     for what, seen in parents.items():
-
-        def watched(key, *args, _seen=seen, _function=getattr(jax.random, what), **options):
-            _seen.add(tuple(np.asarray(jax.random.key_data(key)).ravel().tolist()))
-            return _function(key, *args, **options)
-
-        monkeypatch.setattr(jax.random, what, watched)
+        monkeypatch.setattr(jax.random, what, watched(getattr(jax.random, what), seen))
     with jax.disable_jit():
         kernel.step(operands, state)
-    assert parents["split"] and parents["fold_in"]
+    assert all(parents.values())
     assert not parents["split"] & parents["fold_in"]
 
 

@@ -118,12 +118,12 @@ def _replaced(tokens: Sequence[Token], place: int, inside: bool, columns: set[st
 def _refuse_more_arguments(word: str, name: str, arguments: Iterable[Sequence[Token]]) -> None:
     """Raise ValueError if a function of NumPy would write into an argument."""
     function = getattr(np, name.removeprefix("np."), None) if name in _OF_NUMPY or name.startswith("np.") else None
-    count = sum(bool(text_of(argument).strip()) for argument in arguments)
-    if isinstance(function, np.ufunc) and count > function.nin:
+    given = [text for argument in arguments if (text := text_of(argument).strip())]
+    if isinstance(function, np.ufunc) and len(given) > function.nin:
         advice = f"nest the calls, as in {word}(a, {word}(b, c))" if function.nin == 2 else "leave the others out"
         if name in ("log", "np.log"):
-            advice = "write I(log(a) / log(b)) for the base b"
-        raise ValueError(f"formula: {word}(...) takes {function.nin} of the {count} arguments; {advice}.")
+            advice = f"write I({word}({given[0]}) / {word}({given[1]})) for that base"
+        raise ValueError(f"formula: {word}(...) takes {function.nin} of the {len(given)} arguments; {advice}.")
 
 
 def _terms_in(operand: Sequence[Token]) -> Sequence[Token]:

@@ -163,6 +163,13 @@ def test_a_learnt_scale_and_probability_beside_features_that_never_occur():
     )
 
 
+def test_a_feature_that_never_occurs_has_its_own_prior_in_every_chain():
+    """As many chains as features."""
+    whole = sparse.csr_array(X4 * [1, 0, 1, 1])
+    draws = sampled(squared(inclusion=[0.2, 0.9, 0.5, 0.3]), whole, Y4, draws=20, chains=4)
+    np.testing.assert_allclose(draws["inclusion_probability"].isel(feature=1), 0.9, rtol=1e-12)
+
+
 def test_random_terms_and_an_intercept_beside_dropped_entries():
     X, site = X4[:, :2], np.arange(4) % 2
     data = pd.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "site": np.array(["n", "s"])[site], "y": Y4 + site})
