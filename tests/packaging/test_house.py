@@ -22,18 +22,18 @@ ROOMS = {
     "fitting": (43, 5161, 10),
     "posterior": (48, 5400, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3033, 4),
-    "designs": (20, 2168, 1),
-    "data": (25, 3084, 6),  # a formula is data for an interpreter, so that a file runs nothing
-    "gibbs": (24, 3437, 13),  # indicators beside dropped entries
+    "designs": (20, 2186, 1),
+    "data": (25, 3102, 6),  # a formula is data for an interpreter, so that a file runs nothing
+    "gibbs": (24, 3443, 13),  # indicators beside dropped entries
     "sampling": (15, 1171, 6),
     "latent": (13, 925, 2),
     "losses": (14, 1393, 3),
     ".": (14, 1240, 5),
     "estimators": (10, 1137, 1),
-    "effects": (15, 1450, 0),  # statements, read and answered; functions that compare; names of events; baselines
-    "priors": (14, 1461, 5),
-    "factorization": (8, 973, 6),
-    "plots": (11, 1262, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
+    "effects": (15, 1467, 0),  # statements, read and answered; functions that compare; names of events; baselines
+    "priors": (14, 1462, 5),
+    "factorization": (8, 978, 6),
+    "plots": (11, 1294, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
     "distributions": (9, 721, 4),
     "variational_bayes": (6, 691, 0),
     "baselines": (7, 683, 1),
