@@ -36,14 +36,16 @@ COUNTS = {"check_decision_proba_consistency": "its features are negative, whatev
 
 FOLDS = dict.fromkeys(
     [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")],
-    "folds hold out rows, so that a row of weight 2 leaves as a whole and the row twice does not",
+    "a row of weight 2 leaves as a whole, from folds and from the rows of a calibration, and the row twice does not",
 )
 
 
 def exempt(estimator):
     """What an estimator need not satisfy, by the name of the check, and why."""
     found = UNALIKE if getattr(estimator, "missing", None) else COUNTS if isinstance(estimator, B.NBSVM) else {}
-    return found | (FOLDS if type(estimator) in CHOOSING and estimator.rates is None else {})
+    chooses = type(estimator) in CHOOSING and estimator.rates is None
+    chooses |= type(estimator) is bd.DropoutSVCCV and estimator.Cs is None
+    return found | (FOLDS if chooses else {})
 
 
 CHOOSING = {bd.DropoutSVC, bd.DropoutLogisticRegression}
