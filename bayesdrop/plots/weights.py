@@ -110,8 +110,8 @@ def row_weights(fit: Fit, *, ax: Any = None) -> Any:
     """Plot the influence of each row on a fit: its ``ω`` against the margin ``y m`` or the residual ``y − m``.
 
     In the M-step a row counts as a normal observation of precision ``ω``. For a piecewise-linear loss, support vectors
-    are marked: rows whose score is beyond a kink of the loss or less than two standard deviations of the noise from it.
-    Without noise ``ω`` is infinite at the kink; noise lowers the peak.
+    are marked: rows whose score is beyond the point where the slope of the loss jumps, or less than two standard
+    deviations of the noise from it. Without noise ``ω`` is infinite at that point; noise lowers the peak.
 
     Parameters
     ----------

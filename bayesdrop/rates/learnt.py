@@ -189,8 +189,8 @@ class Tuned:
         (seed 0) and stratified by class, because tables are often sorted. For rows that belong together pass
         ``fit(..., groups=)``, so that whole groups are held out, or a splitter or pairs, which are used unchanged.
         ``"loo"``: each row is left out alone, approximately and from one fit
-        (:mod:`bayesdrop.fitting.objective.leave_one_out`), except the most influential rows, which are left out of a
-        fit of their own. By default ``"loo"`` for tables that are not large, with at least four rows per column, and
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`), except the most influential rows, which are left out of
+        a fit each. By default ``"loo"`` for tables that are not large, with at least four rows per column, and
         losses with second derivatives, else 5; fits of folds use fewer rows, which favours noise. Integer row weights
         count copies, of which ``"loo"`` leaves out one.
     one_standard_error : bool, default=False
