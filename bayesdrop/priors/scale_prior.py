@@ -150,7 +150,8 @@ class _HalfScale:
 
     def in_units(self, unit: float) -> Any:
         """See :class:`ScalePrior`."""
-        return replace(self, scale=np.asarray(self.scale, dtype=float)[()] / unit)
+        scale = np.asarray(self.scale, dtype=float) / unit
+        return replace(self, scale=scale if scale.ndim else float(scale))
 
 
 class HalfNormal(_HalfScale):

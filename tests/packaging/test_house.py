@@ -31,7 +31,7 @@ ROOMS = {
     ".": (14, 1240, 5),
     "estimators": (10, 1137, 1),
     "effects": (15, 1467, 0),  # statements, read and answered; functions that compare; names of events; baselines
-    "priors": (14, 1462, 5),
+    "priors": (14, 1463, 5),
     "factorization": (8, 978, 6),
     "plots": (11, 1294, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
     "distributions": (9, 721, 4),
