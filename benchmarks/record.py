@@ -65,7 +65,11 @@ def _cells(line: str) -> list[str]:
 
 
 def facts(command: str) -> dict[str, Any]:
-    """Return how, where and when a result is made; a machine is idle if it is busy for a tenth of a second or less."""
+    """Return how, where and when a result is made.
+
+    The machine is idle if its cores are busy for less than a tenth of one second of the next five: what ended just
+    before may still be giving back its memory.
+    """
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     packages = " ".join(f"{name} {version(name)}" for name in ("bayesdrop", "scikit-learn", "numpy", "scipy", "jax"))
@@ -75,7 +79,7 @@ def facts(command: str) -> dict[str, Any]:
         "packages": f"Python {platform.python_version()} {packages}",
         "date": datetime.now().date().isoformat(),
         "commit": commit.stdout.strip() or None,
-        "idle": psutil.cpu_percent(interval=1) < 10,
+        "idle": any(psutil.cpu_percent(interval=1) < 10 for _ in range(5)),
         "rooms": rooms_of(command.removeprefix("python -m ")),
     }
 
