@@ -63,12 +63,12 @@ class Figure:
 
 _ALL = (
     Figure("benchmarks.linear", 15, FITS),
-    Figure("benchmarks.fits --default", 5, FITS),
-    Figure("benchmarks.fits --skip-mnist", 10, FITS),
-    Figure("benchmarks.fits --small", 2, FITS),
+    Figure("benchmarks.fits --default", 3, FITS),
+    Figure("benchmarks.fits --skip-mnist", 4, FITS),
+    Figure("benchmarks.fits --small", 1, FITS),
     Figure("benchmarks.deletion 10", 5, FITS),
-    Figure("benchmarks.scaling", 4, FITS),
-    Figure("benchmarks.scaling classes", 4, FITS),
+    Figure("benchmarks.scaling", 3, FITS),
+    Figure("benchmarks.scaling classes", 12, FITS),
     Figure("benchmarks.latent", 10, (*FITS, "latent")),
     Figure("benchmarks.sampling", 15, DRAWS),
     Figure("benchmarks.sampling shapes none", 5, DRAWS),
