@@ -59,19 +59,8 @@ def _run(file: str) -> tuple[str, list[str], list[str]]:
     """Run the slow tests of a file in a process of its own; it fails as a whole if it ends without a report."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        call = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "--tb=short",
-            "-n",
-            "0",
-            "-m",
-            "slow",
-            f"--junitxml={report}",
-            file,
-        ]
+        options = ["-q", "--tb=short", "-n", "0", "-m", "slow", f"--junitxml={report}"]
+        call = [sys.executable, "-m", "pytest", *options, file]
         done = subprocess.run(
             call, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
@@ -89,10 +78,11 @@ def _passed(row: Sequence[str]) -> bool:
     return row[2] == "0" and reason(made) is None
 
 
-def _store(rows: dict[str, list[str]], failures: dict[str, list[str]], every: Sequence[str]) -> None:
-    """Write the results file, with what is left."""
-    made: dict[str, Any] = facts(COMMAND)
-    commits = sorted({row[-1] for row in rows.values()})
+def _store(
+    began: dict[str, Any], rows: dict[str, list[str]], failures: dict[str, list[str]], every: Sequence[str]
+) -> None:
+    """Write the results file, with what is left; ``began`` are the facts of the start of the run."""
+    made, commits = dict(began), sorted({row[-1] for row in rows.values()})
     made["commit"] = ", ".join(commits)
     made["rooms"] = {
         commit: ["bayesdrop", *sorted(file for file, row in rows.items() if row[-1] == commit)] for commit in commits
@@ -127,14 +117,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # The longest first: the last ones to end are then short. Files without a time are likely new, and could be long.
     wanted = given.files or [file for file in every if file not in rows]
     wanted = sorted(wanted, key=lambda file: -took.get(file, float("inf")))
-    commit, failures = facts(COMMAND)["commit"], {}
+    began, failures = facts(COMMAND), {}
     print(f"{len(wanted)} files of {len(every)} to run, {sum(took.get(file, 0) for file in wanted):.0f} min.")
     with ThreadPoolExecutor(given.jobs) as pool:
         for number, future in enumerate(as_completed([pool.submit(_run, file) for file in wanted]), 1):
             file, cells, failed = future.result()
-            rows[file] = [file, *cells, commit]
+            rows[file] = [file, *cells, began["commit"]]
             failures[file] = failed
-            _store(rows, failures, every)
+            _store(began, rows, failures, every)
             words = f"{cells[1]} failed: {re.sub('^tests[.]', '', ', '.join(failed))}" if failed else "passed"
             print(f"[{number}/{len(wanted)}] {file}: {cells[0]} tests, {cells[3]} min, {words}", flush=True)
     if any(failures.values()):
