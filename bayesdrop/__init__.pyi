@@ -1,4 +1,4 @@
-from . import baselines, distributions, losses, models, plots  # type: ignore[attr-defined]  # models/ is mapped by pyproject.toml
+from . import baselines, distributions, losses, models, plots
 from .data.formulas.formula import FormulaDesign, from_formula
 from .data.formulas.transformer import FormulaTransformer
 from .designs import Blocks

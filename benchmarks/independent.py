@@ -168,7 +168,8 @@ def exact(case: Case, pilot: np.ndarray, seed: int = 0, size: int = PROPOSALS) -
         density += 0.5 * np.log(case.model.C / (2 * np.pi))
     elpd = len(density) * special.logsumexp(log_weight) - special.logsumexp(log_weight - density, axis=1).sum()
     print(f"  ({case.name}: {1 / np.sum(share**2):,.0f} effective of {len(share):,} exact draws)", flush=True)
-    return Exact(found, *np.array(chance).reshape(-1, 2).T, float(elpd))
+    probability, error = np.array(chance).reshape(-1, 2).T
+    return Exact(found, probability, error, float(elpd))
 
 
 def stacked(post: Any) -> tuple[Draws, tuple[int, int]]:

@@ -91,7 +91,7 @@ def wins(results: Results) -> str:
             leads = _leads(results, mine, peer)
             if leads:
                 form = "{:.3f}" if _score(results, peer) == "log_loss" else "{:.1f} %"
-                far, near = (_named(leads, *bounds, form) for bounds in ((-np.inf, -2), (-2, -1)))
+                far, near = (_named(leads, least, most, form) for least, most in ((-np.inf, -2), (-2, -1)))
                 rows.append([f"*{mine}*", peer, far, near])
     return markdown(["ours", "peer", "peer ahead by more than 2", "peer ahead by 1 to 2"], rows)
 
