@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float, Shaped
-from .._validation import check_count, check_flag, check_instance, check_number
+from .._validation import check_count, check_flag, check_instance, check_number, shown
 from ..designs import Design, as_design
 from ..estimators.classes import check_rows, chosen_by, merge_rows, signs
 from ..estimators.validation import check_new_matrix, intact
@@ -167,8 +167,8 @@ def fixed_rates(rates: Any, noise: Noise, feature_names: Sequence[str]) -> Float
     """
     if isinstance(rates, Rates) and not isinstance(rates, Fixed | type):
         raise ValueError(
-            f"rates: expected fixed dropout rates, such as 0.3, an array (p,) or bd.Fixed(0.3), got {rates!r}; this "
-            "baseline does not learn rates. bd.DropoutLogisticRegression and bd.DropoutSVC do."
+            f"rates: expected fixed dropout rates, such as 0.3, an array (p,) or bd.Fixed(0.3), got {shown(rates)}; "
+            "this baseline does not learn rates. bd.DropoutLogisticRegression and bd.DropoutSVC do."
         )
     fixed = rates if isinstance(rates, Fixed) else Fixed(check_rate(rates, "rates"))
     if not noise.has_rate:

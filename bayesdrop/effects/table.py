@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from .._typing import DataFrame, Float, Int
-from .._validation import check_choice, check_instance, check_number
+from .._validation import check_choice, check_instance, check_number, shown
 from ..fitting.results.laplace import why_no_covariance
 from ..fitting.results.result import Fit
 from ..fitting.results.saved import feature_gain, rows_of
@@ -178,7 +178,7 @@ def _baseline(baseline: Any, classes: Any) -> int | None:
         raise ValueError("baseline: expected a softmax loss, which has a score for each class; leave it out.")
     labels = [str(label) for label in classes]
     if str(baseline) not in labels:
-        raise ValueError(f"baseline: expected one of the classes {labels}, got {baseline!r}.")
+        raise ValueError(f"baseline: expected one of the classes {labels}, got {shown(baseline)}.")
     return labels.index(str(baseline))
 
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float, Num, PerRow
-from .._validation import check_count, check_flag, check_number
+from .._validation import check_count, check_flag, check_number, shown
 from ..designs import Design
 from ..fitting.fit import rate_posterior, shaped, solve
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
@@ -90,8 +90,8 @@ class DropoutEstimator(BaseEstimator):
         if self.expected_deletion is not None:
             if rates is not None:
                 raise ValueError(
-                    f"rates: expected None, for expected_deletion says how often features are dropped, got {rates!r}; "
-                    "leave one of them out."
+                    f"rates: expected None, for expected_deletion says how often features are dropped, got "
+                    f"{shown(rates)}; leave one of them out."
                 )
             rates = deletion_of(self)
         if isinstance(rates, numbers.Real | np.ndarray):

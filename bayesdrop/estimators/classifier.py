@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._memory import check_memory
 from .._typing import AnyArray, ArvizData, Float, PerRow, Shaped
-from .._validation import refuse_masked
+from .._validation import refuse_masked, shown
 from ..data.column_facts import in_order
 from ..data.responses import class_factors, refuse_response, weigh_classes
 from ..designs import Design, as_design, with_missing
@@ -165,7 +165,9 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
                 weight=np.append(task.weight, np.zeros(n)),
             )  # fmt: skip
         if task.n_classes is not None and self.method is not None:
-            raise ValueError(f"method: the softmax uses its own Newton method, got {self.method!r}; leave method out.")
+            raise ValueError(
+                f"method: the softmax has a Newton method of its own, got {shown(self.method)}; leave it out."
+            )
         if task.n_classes is not None and earlier is not None:
             earlier = earlier[0], earlier[1][:, :1]
         self._solve(centring, replace(task, Cs=candidate_Cs(task.model.C) if self.C is None else None), earlier)

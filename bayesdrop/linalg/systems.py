@@ -63,9 +63,9 @@ def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]
 
 
 _ADVICE = (
-    "X, y, sample_weight, unlabelled, epsilon, C: the numbers leave double precision (their {what}); bring features "
-    "and targets to a size around 1, as sklearn.preprocessing.StandardScaler does, and lower C or weights if they are "
-    "huge."
+    "X, y, sample_weight, unlabelled, margin, epsilon, C: the numbers leave double precision (their {what}); bring "
+    "features and targets to a size around 1, as sklearn.preprocessing.StandardScaler does, and lower C or weights if "
+    "they are huge."
 )
 
 
@@ -78,8 +78,8 @@ def double_range() -> Iterator[None]:
     >>> with double_range():
     ...     _ = np.linalg.cholesky(-np.eye(2))
     Traceback (most recent call last):
-    ValueError: X, y, sample_weight, unlabelled, epsilon, C: the numbers leave double precision (their linear algebra:
-    Matrix is not positive definite); bring features and targets to a size around 1, as
+    ValueError: X, y, sample_weight, unlabelled, margin, epsilon, C: the numbers leave double precision (their linear
+    algebra: Matrix is not positive definite); bring features and targets to a size around 1, as
     sklearn.preprocessing.StandardScaler does, and lower C or weights if they are huge.
     """
     try:

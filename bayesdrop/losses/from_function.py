@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .._validation import check_choice, check_flag
+from .._validation import check_choice, check_flag, shown
 from . import normal_score
 from .base import RULES, Derivatives, Loss, NoisedScores, Responses, ScoreCost, Scores
 
@@ -116,7 +116,7 @@ def from_function(
         if function_of_user is not None and response == "class":
             raise ValueError(f"{name}: the probabilities of classes follow from the function; leave it out.")
         if function_of_user is not None and not callable(function_of_user):
-            raise TypeError(f"{name}: expected a function, got {function_of_user!r}.")
+            raise TypeError(f"{name}: expected a function, got {shown(function_of_user)}.")
     _check(function)
     kind = ClassLoss if response == "class" else FunctionLoss if sample_response is None else SimulatedLoss
     return kind(function, bool(convex), bool(normalised), expected_response, sample_response, response == "count")
@@ -213,7 +213,7 @@ class ClassLoss(FunctionLoss):
 def _check(function: Any) -> None:
     """Raise TypeError unless ``function`` maps arrays of JAX to an array of their shape."""
     if not callable(function):
-        raise TypeError(f"function: expected a function of responses and scores, got {function!r}.")
+        raise TypeError(f"function: expected a function of responses and scores, got {shown(function)}.")
     import jax
 
     rows = jax.ShapeDtypeStruct((3,), np.float32)
@@ -224,7 +224,7 @@ def _check(function: Any) -> None:
         reason = str(error).split("\n")[0]
         raise TypeError(f"function: {function!r} does not take arrays of JAX ({reason}); {advice}.") from error
     if getattr(result, "shape", None) != (3,):
-        raise TypeError(f"function: expected a loss for each of 3 scores, got {result!r}; {advice}.")
+        raise TypeError(f"function: expected a loss for each of 3 scores, got {shown(result)}; {advice}.")
 
 
 @cache

@@ -191,7 +191,7 @@ def draws_of_variable(post: Any, var: str) -> tuple[Float[np.ndarray, "C S k"], 
         names = [f"{name} ({label})" for label in array["class"].values for name in array[other].values]
         return values.reshape(*values.shape[:2], -1), names, other
     if len(dims) > 1:
-        raise ValueError(f"var: expected a scalar or one dim in addition to chain and draw, got {var!r} on {dims}.")
+        raise ValueError(f"var: expected a scalar or one dim beyond chain and draw, got {shown(var)} on {dims}.")
     values = np.asarray(array.transpose("chain", "draw", *dims).values, dtype=float)
     if not dims:
         return values[..., None], [var], var

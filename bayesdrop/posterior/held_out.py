@@ -28,7 +28,7 @@ from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
 from ..fitting.by_formula import FormulaOptions, one_offset, read_formula
 from ..fitting.results.result import Fit
-from ..fitting.tuning.folds import split
+from ..fitting.tuning.folds import one_kind, split
 from ..model import Model, check_model
 from .arviz_groups.groups import group_names
 from .draws.draws import Draws, read_draws
@@ -339,7 +339,7 @@ def kfold(
     n = rows.shape[0]
     labels = one_per_row(y, n) if data.counts is None else data.counts
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n)
-    groups = None if groups is None else one_per_row(groups, n, "groups")
+    groups = None if groups is None else one_kind(groups, n)
     folds = row_folds(cv, data.target, groups, seed, classes=loss.binary or loss.multiclass)
     held_out = HeldOut(model, rows, labels, weight, data.offset, data.feature_names, {**options, "seed": seed})
     pointwise = np.full(n, np.nan)

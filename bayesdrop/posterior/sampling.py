@@ -235,7 +235,7 @@ def sample(
     sample_weight = of_rows(design, sample_weight)
     model = check_model(passed_model)
     check_counts(draws, tune, chains)
-    check_count(thin, "thin", most=_MOST_DRAWS // draws)
+    check_count(thin, "thin", most=_MOST_DRAWS // int(draws))
     check_flag(log_likelihood, "log_likelihood")
     check_flag(progress, "progress")
     seed = drawn_seed(seed)

@@ -87,10 +87,14 @@ def check_intercept_prior(prior: Any) -> None:
         return
     example = "as in bd.Normal(2.5, mean=0.0)"
     if not isinstance(prior, Normal):
-        raise TypeError(f"intercept_prior: expected a normal prior, {example}, or None for a flat one, got {prior!r}.")
+        raise TypeError(
+            f"intercept_prior: expected a normal prior, {example}, or None for a flat one, got {shown(prior)}."
+        )
     has_known_scale = prior.gaussian and not prior.relative
     if not has_known_scale or not isinstance(prior.scale, Real) or not isinstance(prior.mean, Real):
-        raise ValueError(f"intercept_prior: expected one standard deviation and one mean, {example}, got {prior!r}.")
+        raise ValueError(
+            f"intercept_prior: expected one standard deviation and one mean, {example}, got {shown(prior)}."
+        )
     check_number(prior.scale, "intercept_prior scale", above=0)
     check_number(prior.mean, "intercept_prior mean")
 

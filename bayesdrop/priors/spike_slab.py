@@ -111,7 +111,7 @@ class SpikeSlab(ScaleMixture):
         if isinstance(inclusion, Beta):
             if np.ndim(inclusion.a) or np.ndim(inclusion.b) or inclusion.relative:
                 raise ValueError(
-                    f"SpikeSlab inclusion: expected one a and one b, as in bd.Beta(1, 1), got {inclusion!r}."
+                    f"SpikeSlab inclusion: expected one a and one b, as in bd.Beta(1, 1), got {shown(inclusion)}."
                 )
         elif isinstance(inclusion, Mapping):
             check_by_name(inclusion, "SpikeSlab inclusion", _check_probability)
@@ -124,7 +124,7 @@ class SpikeSlab(ScaleMixture):
         check_instance(self.slab, "SpikeSlab slab", Normal, "a normal prior such as bd.Normal(1.0)")
         if np.any(self.slab.mean) or isinstance(self.slab.mean, Mapping) or self.slab.groups is not None:
             raise ValueError(
-                f"SpikeSlab slab: expected a normal prior with mean 0 and without groups, got {self.slab!r}."
+                f"SpikeSlab slab: expected a normal prior with mean 0 and without groups, got {shown(self.slab)}."
             )
         object.__setattr__(self, "include", _names(self.include, "SpikeSlab include"))
         groups: Any = self.groups

@@ -67,8 +67,8 @@ class Fixed:
             rate = np.asarray(self.rate, dtype=np.float64)
         if rate.ndim and rate.shape != (p,):
             raise ValueError(
-                f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}, in bd.Fixed or "
-                "`rates`."
+                f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}, in bd.Fixed, "
+                "`rates` or expected_deletion."
             )
         return RateMap(np.zeros(p, dtype=np.intp), np.broadcast_to(rate, (p,)).copy(), [], "feature", _PRIOR)
 

@@ -79,7 +79,7 @@ class Made:
 
     def take(self, name: str) -> Any:
         """Raise ValueError: a block that a function makes holds features only."""
-        raise ValueError(f"target: expected Parquet files for {name!r}, got blocks of features alone; {_RESPONSE}.")
+        raise ValueError(f"target: expected Parquet files for {shown(name)}, got blocks of features; {_RESPONSE}.")
 
     def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
         self._make, self.columns = make, columns

@@ -27,6 +27,7 @@ __all__ = [
     "Rows",
     "few_rows",
     "make_folds",
+    "one_kind",
     "shuffled_folds",
     "split",
     "standard_error",
@@ -106,7 +107,7 @@ def split(
     refusal = ValueError(
         f'cv: expected a number of folds, "loo", a splitter, or pairs of training and test rows, got {shown(cv)}.'
     )
-    if isinstance(cv, type | str):
+    if isinstance(cv, type | str | bytes):
         raise refusal
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         if groups is None:
@@ -123,6 +124,22 @@ def split(
     if not folds or len(pairs) < len(folds) or not whole:
         raise refusal
     return [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+
+
+def one_kind(groups: Any, n: int) -> Shaped[np.ndarray, " n"]:
+    """Return the groups of ``n`` rows; raise ValueError if they cannot be sorted.
+
+    Examples
+    --------
+    >>> one_kind(["a", "b"], 2).tolist()
+    ['a', 'b']
+    """
+    groups = one_per_row(groups, n, "groups")
+    try:
+        np.unique(groups)
+    except TypeError:
+        raise ValueError(f"groups: expected labels of one kind, got {shown(groups)}; make them text.") from None
+    return groups
 
 
 @dataclass(frozen=True)
@@ -168,11 +185,7 @@ class Rows:
         if groups is not None:
             if not is_local:
                 raise ValueError(f"groups: expected rows in memory, got {shown(groups)} with rows outside it.")
-            groups = one_per_row(groups, len(weight), "groups")
-            try:
-                np.unique(groups)
-            except TypeError:
-                raise ValueError(f"groups: expected labels of one kind, got {shown(groups)}; make them text.") from None
+            groups = one_kind(groups, len(weight))
         if not is_local:
             return cls(weight, -1)
         number = np.flatnonzero(weight > 0)

@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 
 from ..._typing import Float
 from ..._validation import check_choice, check_number, check_numbers, shown
-from ..._validation.numeric import check_matrix
-from ..._validation.table import open_table
+from ...designs import as_local_design
 from ...losses import Logistic
 from ...rates.base import check_rate
 from .enumeration import all_masks
@@ -78,14 +77,14 @@ def regularizer(
     """
     choices = ("exact", "gaussian", "taylor", "augmentation")
     check_choice(expectation, "expectation", choices)
-    X = csr_array(check_matrix(open_table(X)), dtype=np.float64)
+    X = csr_array(as_local_design(X).matrix(), dtype=np.float64)
     weights, chance = check_numbers(weights, "weights", least=-np.inf), check_rate(rate, "rate")
     check_number(intercept, "intercept")
     p = X.shape[1]
     if weights.shape != (p,) or chance.shape not in ((), (p,)):
         raise ValueError(
-            f"weights, rate: expected one weight for each of {p} features, and one rate for all or for each; got "
-            f"shapes {weights.shape} and {chance.shape}."
+            f"weights, rate: expected one weight for each of {p} features of X, and one rate for all or for each; "
+            f"got shapes {weights.shape} and {chance.shape}."
         )
     chance = np.broadcast_to(chance, (p,))
     mean = X @ weights + intercept
