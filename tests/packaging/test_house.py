@@ -19,8 +19,8 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
-    "fitting": (43, 5161, 10),
-    "posterior": (48, 5400, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "fitting": (43, 5165, 10),
+    "posterior": (48, 5399, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3033, 4),
     "designs": (20, 2186, 1),
     "data": (25, 3102, 6),  # a formula is data for an interpreter, so that a file runs nothing
@@ -29,9 +29,9 @@ ROOMS = {
     "latent": (13, 925, 2),
     "losses": (14, 1393, 3),
     ".": (14, 1240, 5),
-    "estimators": (10, 1137, 1),
+    "estimators": (10, 1139, 1),
     "effects": (15, 1467, 0),  # statements, read and answered; functions that compare; names of events; baselines
-    "priors": (14, 1463, 5),
+    "priors": (14, 1467, 5),
     "factorization": (8, 978, 6),
     "plots": (11, 1294, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
     "distributions": (9, 721, 4),
