@@ -20,7 +20,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
     "fitting": (43, 5165, 10),
-    "posterior": (48, 5399, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "posterior": (48, 5400, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3033, 4),
     "designs": (20, 2186, 1),
     "data": (25, 3102, 6),  # a formula is data for an interpreter, so that a file runs nothing

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from ..._typing import Float
 from ..._validation import check_choice, check_number, check_numbers, shown
+from ..._validation.numeric import check_matrix
 from ...designs import as_local_design
 from ...losses import Logistic
 from ...rates.base import check_rate
@@ -77,7 +78,7 @@ def regularizer(
     """
     choices = ("exact", "gaussian", "taylor", "augmentation")
     check_choice(expectation, "expectation", choices)
-    X = csr_array(as_local_design(X).matrix(), dtype=np.float64)
+    X = csr_array(as_local_design(X, check_matrix).matrix(), dtype=np.float64)
     weights, chance = check_numbers(weights, "weights", least=-np.inf), check_rate(rate, "rate")
     check_number(intercept, "intercept")
     p = X.shape[1]
