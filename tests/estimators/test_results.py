@@ -58,7 +58,7 @@ def test_print_shows_intervals_with_their_estimate_and_says_what_they_leave_out(
     assert lines[0].split()[0] == "x0"
     assert "  0.000  [0.000, " in lines[0]
     assert "… 3 more …" in text.splitlines()[9]
-    assert "takes weights and masks as known" in text
+    assert "takes the weights, and which entries were deleted, as known" in text
     assert "can lie far from" in text
     assert "bd.sample gives the posterior" in text
     fixed = str(bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y))

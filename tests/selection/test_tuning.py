@@ -196,7 +196,7 @@ def test_a_dense_table_is_not_spoilt():
     assert np.mean(tuned.rates_) < 0.5 * np.mean(published.rates_)
     text = str(found)
     assert "Chosen by the log loss of rows left out one at a time" in text
-    assert "the published rule" in text
+    assert "the full learnt noise" in text
     assert found.to_dataset()["loss"].sizes == {"candidate": 5, "fold": 1}
 
 
@@ -311,7 +311,7 @@ def test_classes_with_few_rows_are_held_out_as_often_as_they_can():
     with pytest.warns(bd.SelectionWarning, match="3 rows of the largest class allow 3 folds, which are used instead"):
         assert len(bd.DropoutSVC().fit(X[:6], np.tile(["up", "down"], 3)).selection_.chosen.losses) == 3
     y[1:3] = "down"
-    with pytest.warns(bd.SelectionWarning, match="because cross-validation needs two rows.*that of the published rule"):
+    with pytest.warns(bd.SelectionWarning, match="because cross-validation needs two rows.*the full learnt noise"):
         alone = bd.DropoutSVC().fit(X, y)
     assert alone.selection_ is None
     np.testing.assert_array_equal(alone.coef_, bd.DropoutSVC(bd.PerFeature()).fit(X, y).coef_)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["PLUG_IN_CAVEAT", "Fit", "RatePosterior", "centred_columns"]
 
 PLUG_IN_CAVEAT = (
-    "The plug-in interval takes weights and masks as known and can lie far from the posterior's; bd.sample gives the "
-    "posterior."
+    "The plug-in interval takes the weights, and which entries were deleted, as known, and can lie far from the "
+    "posterior's; bd.sample gives the posterior."
 )
 
 

@@ -145,7 +145,7 @@ def search_on(
 def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
     tuned: Any = model.rates
     strength = "C was not chosen" if len(tuned.candidates) == 1 else "the strength of the noise was not chosen"
-    rule = f"that of C = {model.C:g}" if len(tuned.candidates) == 1 else "that of the published rule"
+    rule = f"that of C = {model.C:g}" if len(tuned.candidates) == 1 else "that of the full learnt noise"
     warn(
         f"rates: {strength}, because {reason}; the fit is {rule}, rates=bd.{tuned.structure!r}, which gives no warning "
         f"when it is requested. To have it chosen {advice}.",

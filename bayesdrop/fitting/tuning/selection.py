@@ -127,11 +127,11 @@ class Selection(Shown):
         rows = "rows left out one at a time" if self.alone else f"held-out rows, {folds} fold{'s' * (folds > 1)}"
         lines = [
             f"Chosen by the {self.scoring} of {rows}"
-            + (f", the most regular within {_in_words(self.within)} of the best:" if self.within else ":"),
+            + (f", the smallest C and most noise within {_in_words(self.within)} of the best:" if self.within else ":"),
             f"  C = {chosen.C:g}, {chosen.name}",
             f"  {self.scoring} {chosen.loss:.4f}" + _plus_minus(chosen.error, folds),
         ]
-        for strength, words in ((0.0, "no noise"), (1.0, "the published rule")):
+        for strength, words in ((0.0, "no noise"), (1.0, "the full learnt noise")):
             rival = self.rival(strength)
             if rival is None or rival is chosen:
                 continue
