@@ -63,7 +63,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--draws", type=int, default=500)
-    kept = f"bayesdrop-growth-{facts('')['commit']}.jsonl"  # results of other code are not those of this one
+    # Results of other code are not those of this one.
+    kept = f"bayesdrop-growth-{facts('benchmarks.growth')['commit']}.jsonl"
     parser.add_argument("--file", type=Path, default=Path(tempfile.gettempdir()) / kept)
     given = parser.parse_args()
     known = {}
