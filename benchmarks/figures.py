@@ -74,7 +74,6 @@ _ALL = (
     Figure("benchmarks.sampling shapes none", 5, DRAWS),
     Figure("benchmarks.sampling words", 12, DRAWS),
     Figure("benchmarks.sampling words imdb 700", 8, DRAWS),
-    Figure("benchmarks.sampling words books each summed 380", 4, DRAWS),
     Figure("benchmarks.sampling words books nuts", 15, DRAWS),
     Figure("benchmarks.independent", 12, DRAWS),
     Figure("benchmarks.small_truth", 15, DRAWS),

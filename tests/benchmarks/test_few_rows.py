@@ -107,7 +107,6 @@ CASES = {
     "sampling shapes none": (["shapes", "none"], {"nuts": peer_draws}),
     "sampling words": (["words", "20", "20"], SETS),
     "sampling words imdb 700": (["words", "imdb", "20", "20"], SETS),
-    "sampling words books each summed 380": (["words", "books", "each", "summed", "20", "20"], SETS),
     "sampling words books nuts": (["words", "books", "nuts"], SETS),
     "independent": (
         [],
