@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from .data import mnist
 
 SEEDS = (0, 1, 2)
 ROWS, HELD_OUT = 10_000, 5_000
+RATES = (0.0, 0.3)
 
 
 def images() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -82,33 +84,34 @@ def main() -> None:
     if only_times:
         times(units, parts)
         return
-    print("| model | hidden units | rate | C or alpha | test error, % | seconds |")
-    print("|---|---|---|---|---|---|", flush=True)
+    print("| model | units | " + " | ".join(f"error at rate {rate:g}, % | C or alpha | s" for rate in RATES) + " |")
+    print("|---|---|" + 3 * len(RATES) * "---|", flush=True)
 
-    def row(name: str, hidden: Any, rate: Any, make: Any, grid: Any) -> None:
-        best, errors, seconds = chosen(make, grid, parts)
-        spread = f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}"
-        print(f"| {name} | {hidden} | {rate} | {best} | {spread} | {np.median(seconds):.0f} |", flush=True)
+    def row(name: str, hidden: Any, make: Any, grid: Any, rates: tuple[float, ...] = RATES) -> None:
+        cells = [name, str(hidden)]
+        for rate in rates:
+            best, errors, seconds = chosen(partial(make, rate), grid, parts)
+            spread = f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}"
+            cells += [spread, f"{best:g}", f"{np.median(seconds):.0f}"]
+        cells += 3 * (len(RATES) - len(rates)) * [""]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
-    linear = {"logistic": bd.DropoutLogisticRegression, "hinge": bd.DropoutSVC}
-    latent = {"logistic": bd.LatentDropoutLogisticRegression, "hinge": bd.LatentDropoutSVC}
-    for rate in (0.0, 0.3):
-        for loss, kind in linear.items():
-            extra = {"multiclass": "softmax"} if loss == "logistic" else {}
-            row(f"linear, {loss}", "", rate, lambda C, _: kind(rate, C=C, tol=1e-5, **extra), (0.01, 0.1, 1.0))  # noqa: B023
+    def linear(kind: Any, rate: float, C: float, _: int) -> Any:
+        extra = {"multiclass": "softmax"} if kind is bd.DropoutLogisticRegression else {}
+        return kind(rate, C=C, tol=1e-5, **extra)
+
+    def latent(kind: Any, hidden: int, rate: float, C: float, seed: int) -> Any:
+        return kind(rate, n_hidden=hidden, C=C, random_state=seed)
+
+    def peer(hidden: int, _: float, alpha: float, seed: int) -> Any:
+        return MLPClassifier(hidden, activation="logistic", alpha=alpha, max_iter=1000, random_state=seed)
+
+    for loss, kind in (("softmax", bd.DropoutLogisticRegression), ("hinge", bd.DropoutSVC)):
+        row(f"linear, {loss}", "", partial(linear, kind), (0.01, 0.1, 1.0))
     for hidden in units:
-        row(
-            "MLPClassifier", hidden, "",
-            lambda alpha, seed: MLPClassifier(hidden, activation="logistic", alpha=alpha, max_iter=1000, random_state=seed),  # noqa: B023,E501
-            (1e-4, 1e-2, 1.0),
-        )  # fmt: skip
-        for loss, kind in latent.items():
-            for rate in (0.0, 0.3):
-                row(
-                    f"latent, {loss}", hidden, rate,
-                    lambda C, seed: kind(rate, n_hidden=hidden, C=C, random_state=seed),  # noqa: B023
-                    (0.3, 1.0, 3.0),
-                )  # fmt: skip
+        for loss, kind in (("softmax", bd.LatentDropoutLogisticRegression), ("hinge", bd.LatentDropoutSVC)):
+            row(f"hidden layer, {loss}", hidden, partial(latent, kind, hidden), (0.3, 1.0, 3.0))
+        row("MLPClassifier", hidden, partial(peer, hidden), (1e-4, 1e-2, 1.0), RATES[:1])
 
 
 if __name__ == "__main__":

@@ -165,7 +165,10 @@ def sampling(rows: int, columns: int, classes: int, draws: int, tune: int) -> No
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     ratio = found["seconds"] / (found["passes"] * found["bare"])
     size = f"{rows:,} × {columns}" + (f", {classes} classes" if classes > 2 else "")
-    print("| rows × columns | draws | steps, accepted | passes | a bare pass | ratio | of CPU time | fit | peak |")
+    print(
+        "| rows × columns | draws | leapfrog steps, accepted | passes | a bare pass | a pass / bare | of CPU time | "
+        "fit | peak |"
+    )
     print("|---|---|---|---|---|---|---|---|---|")
     print(
         f"| {size} | {tune} + {draws} of 4 chains in {found['seconds']:.0f} s, R-hat {found['r_hat']:.3f}, "

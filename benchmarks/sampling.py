@@ -252,6 +252,7 @@ def shapes(chosen: list[str]) -> None:
 
 WORD_NAMES = ("weight", "intercept", "logit_rate", "log_weight_scale")
 WORDS = {"none": bd.Fixed(0.0), "fixed": bd.Fixed(0.3), "shared": bd.Shared(), "each": bd.PerFeature()}
+LABELS = {"each": "per feature"}
 TOPICS = {"topics": (1000, 2000), "few": (500, 600)}
 
 
@@ -291,10 +292,10 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
     """The time of a whole call, and what it draws."""
     method = bd.HMC()
     print(
-        "| data | rates | seconds | CPU seconds | GB | steps | smallest ESS | median ESS | largest R-hat | expected | "
-        "ESS/s | accepted |"
+        "| data | rates | draws a chain | seconds | CPU seconds | GB | leapfrog steps | smallest ESS | median ESS | "
+        "largest R-hat | expected | ESS/s | accepted |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|" + 13 * "---|")
     domains = [domain for domain in ("books", "kitchen", "films", "imdb", *TOPICS) if domain in chosen]
     for domain in domains or ["books", "kitchen"]:
         topics, plain = domain in TOPICS, domain in ("films", "imdb")
@@ -313,8 +314,9 @@ def words(chosen: list[str], tune: int = 150, draws: int = 700) -> None:
             least, middle, rhat, expected = quality(found.draws)
             steps, accepted = int(found.draws["n_steps"][0, -1]), float(np.mean(found.draws["acceptance_rate"]))
             print(
-                f"| {domain} | {name} | {seconds:.0f} | {cpu:.0f} | {memory:.1f} | {steps} | {least:.0f} | "
-                f"{middle:.0f} | {rhat:.4f} | {expected:.4f} | {least / seconds:.1f} | {accepted:.2f} |",
+                f"| {domain} | {LABELS.get(name, name)} | {draws} | {seconds:.0f} | {cpu:.0f} | {memory:.1f} | {steps} "
+                f"| {least:.0f} | {middle:.0f} | {rhat:.4f} | {expected:.4f} | {least / seconds:.1f} "
+                f"| {accepted:.2f} |",
                 flush=True,
             )
             if "learnt" in chosen:
@@ -350,6 +352,8 @@ def words_by_nuts(domain: str, tune: int = 80, draws: int = 40) -> None:
     count = 700 // CHUNK * CHUNK - CHUNK
     own = long - short, (marks[2] - marks[1]) - (marks[1] - marks[0])
     own_share, peer_share = least_ess(found) / (count + CHUNK), least_ess(peer) / draws
+    print("| data | sampler | ESS a draw | ms a draw of four chains | CPU ms | ESS a second | a CPU second |")
+    print("|---|---|---|---|---|---|---|")
     for name, share, number, (wall, cpu) in (
         ("bd.HMC()", own_share, count, own), (f"NUTS, {steps:.0f} steps", peer_share, draws, theirs)
     ):  # fmt: skip
