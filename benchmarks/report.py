@@ -5,7 +5,8 @@ A page says where a figure comes from, between two comments that a reader does n
     <!-- figure: FILE; WORDS ...; COLUMN -->0.41<!-- / -->
 
 ``FILE`` is a file of ``benchmarks/results/``, ``WORDS`` are a table's title or cells of a row, or parts of them, that
-only one row has, and ``COLUMN`` is the name of its column. A last word such as ``.2f`` rounds. ``FILE; NAME`` with a
+only one row has, and ``COLUMN`` is the name of its column. A last word such as ``.2f`` rounds; ``A minus B`` in the
+place of the last of ``WORDS`` is the difference of two rows. ``FILE; NAME`` with a
 name of ``COMPUTED`` is a figure that is computed from the cells. A block between
 
     <!-- table: FILE; TITLE; rows: A; B; without: C; columns: D; E = NAME -->
@@ -254,6 +255,15 @@ def figure(words: Sequence[str]) -> str:
         return str(COMPUTED[name, "; ".join(rest)](results))
     form = rest.pop() if re.fullmatch(r",?\.\d[f%]", rest[-1]) else ""
     *wanted, column = rest
+    if wanted and " minus " in wanted[-1]:
+        mine, other = (number(_cell(results, [*wanted[:-1], word], column)) for word in wanted[-1].split(" minus "))
+        return f"{mine - other:.2f}"
+    cell = _cell(results, wanted, column)
+    return format(number(cell), form) if form else cell.replace("**", "")
+
+
+def _cell(results: dict[str, Any], wanted: Sequence[str], column: str) -> str:
+    """Return the cell of a column in the only row that has some words."""
     cells = []
     for table in results["tables"]:
         for row in table["rows"]:
@@ -261,8 +271,8 @@ def figure(words: Sequence[str]) -> str:
             if column in table["columns"] and all(any(_has(text, word) for text in texts) for word in wanted):
                 cells.append(row[table["columns"].index(column)])
     if len(cells) != 1:
-        raise ValueError(f"figure: {'; '.join(words)}: expected words that one row has, got {len(cells)} rows.")
-    return format(number(cells[0]), form) if form else cells[0].replace("**", "")
+        raise ValueError(f"figure: {wanted}, column {column}: expected words that one row has, got {len(cells)} rows.")
+    return cells[0]
 
 
 def _has(text: str, word: str) -> bool:

@@ -80,6 +80,8 @@ def test_figures_tables_and_origins_are_put_into_a_page(monkeypatch):
     text = "It takes <!-- figure: fake; books; seconds, s -->old<!-- / --> s"
     text += ", or <!-- figure: fake; films; seconds, s; ,.1f --><!-- / -->."
     assert re.sub("<!--.*?-->", "", report.substitute(text)) == "It takes 0.25 (48 %) s, or 1,250.0."
+    text = '<!-- figure: fake; A title; "films" minus books; seconds, s --><!-- / -->'
+    assert "-->1249.75<!--" in report.substitute(text)
     table = "<!-- table: fake; without: films; columns: seconds, s = time -->\nold\n<!-- / -->"
     assert report.substitute(table).splitlines()[1:-1] == ["| time |", "| --- |", "| **0.25** (48 %) |"]
     assert report.substitute(report.substitute(table)) == report.substitute(table)
