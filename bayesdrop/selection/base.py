@@ -266,8 +266,8 @@ class DropoutCV(SearchParameters, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score by ``scoring``, by default the accuracy of a classifier and R² of a regression."""
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(self.scorer_(self._chosen(), X, y, **weights))
+        weights, chosen = {} if sample_weight is None else {"sample_weight": sample_weight}, self._chosen()
+        return float(self.scorer_(chosen, X, y, **weights))
 
     def to_sklearn(self) -> Any:
         """The chosen fit as scikit-learn's own linear model; see :meth:`bayesdrop.DropoutSVC.to_sklearn`."""

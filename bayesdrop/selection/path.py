@@ -186,7 +186,8 @@ class RatePath(BaseEstimator):
             table = []
             for fold in folds:
                 train, test = (numbers[rows] for rows in (np.flatnonzero(fold.count), fold.test))
-                trained = None if weight is None else weight[train] * fold.count[fold.count > 0]
+                count = fold.count[fold.count > 0]  # 2 for a row that a fold has twice
+                trained = count if weight is None else weight[train] * count
                 rows = take_rows(X, test), y[test], None if weight is None else weight[test]
                 path = fits_along(clone(model), grid, take_rows(X, train), y[train], trained)
                 table.append([score_of(fit, self.scoring, *rows) for fit in path])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
@@ -132,3 +133,8 @@ def test_the_order_of_candidates_does_not_matter(searched):
         place = [float(rate) for rate in table["param_rates"]].index(0.3)
         scores.append(table["mean_test_score"][place])
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-6)
+
+
+def test_a_search_without_a_fit_has_no_score():
+    with pytest.raises(NotFittedError):
+        bd.DropoutRidgeCV().score([[1.0]], [1.0])

@@ -78,6 +78,16 @@ def test_weights_of_rows_are_those_of_fits_and_scores(cv):
         assert score == pytest.approx(np.mean(manual))
 
 
+def test_a_row_that_a_fold_has_twice_counts_twice():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + rng.normal(size=60)
+    folds = [(np.r_[np.zeros(30, int), np.arange(1, 40)], np.arange(40, 60))]
+    path = bd.RatePath(bd.DropoutRidge(C=1.0), [0.3], cv=folds).fit(X, y)
+    rows, test = folds[0]
+    np.testing.assert_allclose(path.scores_, bd.DropoutRidge(0.3, C=1.0).fit(X[rows], y[rows]).score(X[test], y[test]))
+
+
 def test_the_default_grid():
     path = bd.RatePath(bd.DropoutRidge()).fit(*regression())
     np.testing.assert_allclose(path.rates_, np.arange(10) / 10)
