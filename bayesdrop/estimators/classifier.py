@@ -63,13 +63,11 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         self.C_ = float(centring.model.C)
         return centring
 
-    def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
-        """Return the model to draw from, and the prior scale of weights that suits the columns of ``X``."""
+    def _to_draw(self, model: Model, design: Design, weight: PerRow) -> tuple[Model, float]:
+        """Return the model to draw from, and the prior scale of weights that suits the rows of positive weight."""
         if self.C is not None or self.weight_prior is not None:
             return (model if self.C is not None else replace(model, C=1.0)), 1.0
-        other = clone(self)
-        design = check_training(other, X)
-        unit = float(np.sqrt(other._centre(model, design, design.row_weights(None)).usual_C))
+        unit = float(np.sqrt(self._centre(model, design, weight).usual_C))
         return replace(model, C=1.0, weight_prior=Normal(unit)), unit
 
     def _default_rates(self) -> Any:
@@ -303,10 +301,14 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         from ..posterior.sampling import sample
 
         many = len(set(np.ravel(np.asarray(y)).tolist())) > 2
-        model, unit = self._to_draw(self._model_of_many() if many else self._model(), X)
+        model = self._model_of_many() if many else self._model()
+        other = clone(self)  # which notes the features
+        design = check_training(other, X)
+        design, weight = design.drop_zero_weight(design.row_weights(sample_weight))
+        model, unit = other._to_draw(model, design, weight)
         if model.loss.normalised and options.get("method") is None and options.get("target") is None:
             rates = self.rates if self.expected_deletion is None else model.rates
-            model = adapted(model, rates, self.weight_prior, np.shape(X), unit)
+            model = adapted(model, rates, self.weight_prior, design.shape, unit)
         return sample(model, X, y, sample_weight=sample_weight, class_weight=self.class_weight, **options)
 
     def _model_of_many(self) -> Model:

@@ -3,7 +3,9 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 import bayesdrop as bd
 
@@ -46,6 +48,20 @@ def test_draws_without_C_have_weights_in_units_of_the_columns(monkeypatch):
         assert bd.DropoutLogisticRegression(0.3).sample(X * scale, y).weight_prior == bd.Normal(1 / scale)
         given = bd.DropoutLogisticRegression(0.3, C=2.0).sample(X * scale, y)
         assert (given.C, given.weight_prior) == (2.0, bd.Model().weight_prior)
+
+
+def test_rows_of_weight_zero_and_the_kind_of_table_leave_the_model(monkeypatch):
+    """The scale of the weights and the choice of the rates are those of the rows that count."""
+    monkeypatch.setattr("bayesdrop.posterior.sampling.sample", lambda model, X, y, **_: model)
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(60, 20)), np.arange(60) % 2
+    for count in (10, 40):
+        wild = np.where(np.arange(60)[:, None] < count, X, 1000 * X)
+        some = bd.DropoutLogisticRegression().sample(wild, y, sample_weight=1.0 * (np.arange(60) < count))
+        assert some == bd.DropoutLogisticRegression().sample(X[:count], y[:count])
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(20)])
+    for table in (frame, dict(frame), frame.to_xarray(), X.tolist(), sparse.csr_array(X)):
+        assert bd.DropoutLogisticRegression().sample(table, y) == bd.DropoutLogisticRegression().sample(X, y)
 
 
 @pytest.mark.default_cases("3")
