@@ -337,7 +337,7 @@ def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
         if levels is not None:
             grid[name] = list(levels) if values is None else list(np.atleast_1d(np.asarray(values, dtype=object)))
             check_levels(grid[name], levels, name, "variables")
-        elif values is None or (isinstance(values, int) and not isinstance(values, bool)):
+        elif values is None or (isinstance(values, int | np.integer) and not isinstance(values, bool)):
             usual = RULES.lines if any(other not in rows.factors for other in grid) else RULES.points
             points = check_count(usual if values is None else values, f"variables[{name!r}]")
             observed_values = rows.values_of(name)

@@ -7,6 +7,7 @@ intercept), and only the prior limits it. For each factor ``F`` of a term ``T`` 
     w_T[…, level] − w_T[…, reference],      and      w_{T∖F} + w_T[…, reference]
 
 for the term of lower order, from the highest order to the lowest; the mean over the levels may replace the reference.
+Without an intercept the levels of the first factor take its place, so that only other factors have differences.
 This is the linear change of coordinates from all levels to the contrasts of R; intervals are those of the differences.
 """
 
@@ -36,15 +37,15 @@ class Contrasts(NamedTuple):
     feature : int array (r,)
         Column whose weight the combination replaces.
     shared : sequence of pairs
-        Columns of all levels of a factor in a term, and the column of lower order with which their common part is
-        confounded, None for the intercept: to add a number to all weights of the former and subtract it from the latter
-        changes no score without noise.
+        Columns of all levels of a factor in a term, and the columns with which their common part is confounded, none
+        for the intercept: to add a number to all weights of the former and subtract it from those of the latter changes
+        no score without noise.
     """
 
     names: list[str]
     matrix: Any
     feature: Int[np.ndarray, " r"]
-    shared: Sequence[tuple[list[int], int | None]] = ()
+    shared: Sequence[tuple[list[int], list[int]]] = ()
 
 
 def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | None = None) -> Contrasts | None:
@@ -113,19 +114,26 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
     compared: list[list[str]] = [[] for _ in names]
     at: list[list[str]] = [[] for _ in names]
     dropped_rows: set[int] = set()
-    common: list[tuple[list[int], int | None]] = []
+    common: list[tuple[list[int], list[int]]] = []
     by_term: dict[frozenset[str], list[int]] = {}
     for j, column in enumerate(columns):
         by_term.setdefault(frozenset(column), []).append(j)
+    first = next((term for term in by_term if len(term) == 1 and term <= set(encoder.levels)), frozenset[str]())
+    intercept = [] if encoder.has_intercept else by_term.get(first, [])
     for term in sorted(by_term, key=len, reverse=True):
         for factor in [name for name in base if name in term]:
             of_rest: dict[Any, list[int]] = {}
             for j in by_term[term]:
                 other_parts = frozenset(part for part in columns[j].items() if part[0] != factor)
                 of_rest.setdefault(other_parts, []).append(j)
-            lower = {other_parts: places.get(other_parts) for other_parts in of_rest}
-            if any(place is None for place in lower.values()) and not (len(term) == 1 and encoder.has_intercept):
-                continue  # no column of lower order is confounded with the common part: the data inform it
+            if len(term) == 1:
+                lower = dict.fromkeys(of_rest, intercept)
+                is_confounded = encoder.has_intercept or by_term[term] != intercept
+            else:
+                lower = {parts: [places[parts]] if parts in places else [] for parts in of_rest}
+                is_confounded = all(lower.values())
+            if not is_confounded:
+                continue  # the data inform the common part
             before = csr_array(rows)
             for other_parts, group in of_rest.items():
                 picked = [j for j in group if columns[j][factor] == base[factor]] if kind == "reference" else group
@@ -134,9 +142,10 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
                 for j in group:
                     rows[[j]] = before[[j]] - shared
                     compared[j].append(what)
-                place = lower[other_parts]
-                common.append((group, place))
-                if place is not None:
+                common.append((group, lower[other_parts]))
+                if len(term) == 1 and intercept:
+                    common.append((intercept, group))
+                for place in lower[other_parts]:
                     rows[[place]] = csr_array(rows)[[place]] + shared
                     at[place].append(what)
                 dropped_rows |= set(picked) if kind == "reference" else set()

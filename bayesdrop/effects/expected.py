@@ -31,7 +31,7 @@ from ..posterior.draws.draws import Draws
 from ..posterior.draws.new_rows import draws_of_fit, for_rows, match_design, match_offset
 from .averages import RULES, Average, Averaged, Averages, average_response
 from .naming import prediction_name
-from .sources import PointFit, point_fits
+from .sources import PointFit, calibrated, chosen_of, point_fits
 from .table import LAPLACE, interval_of, read_posterior
 from .variables import Variables
 
@@ -131,7 +131,11 @@ class EffectRows:
             check_count(draws, "draws")
         check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
         fits = point_fits(result)
-        sources = [read_posterior(result, draws)] if fits is None else [draws_of_fit(one.fit) for one in fits]
+        corrupted_inputs = corrupted_inputs or bool(getattr(chosen_of(result), "arrives_noised", False))
+        if fits is None:
+            sources = [read_posterior(result, draws)]
+        else:
+            sources = [draws_of_fit(calibrated(one.fit, result, corrupted_inputs)) for one in fits]
         first = sources[0]
         X, average_weight, offset = complete_rows(X, first.feature_names, first.facts, average_weight, offset)
         sources = [for_rows(one, X) for one in sources]
@@ -152,7 +156,7 @@ class EffectRows:
             are_equal=average_weight is None,
             offset=match_offset(first, offset, n, X),
             has_own_offset=offset is not None,
-            corrupted_inputs=corrupted_inputs or bool(getattr(result, "arrives_noised", False)),
+            corrupted_inputs=corrupted_inputs,
             probability=probability,
             reference=reference or {},
             estimate=estimate,
@@ -329,7 +333,7 @@ class EffectRows:
         variance = np.einsum("rd,de,re->r", gradient, covariance, gradient)
         effect, loss, sd = flat[0], draws.model.loss, np.sqrt(np.maximum(variance, 0))
         reach = ndtri((1 + self.probability) / 2) * sd
-        if are_predictions and (loss.binary or loss.multiclass):
+        if are_predictions and (loss.binary or loss.multiclass or loss.ratio == "odds_ratio"):
             # Nearer to 0 or 1 the rounding error of the slope may be more than a tenth of it, and nothing is known.
             spread = effect * (1 - effect)
             is_known = spread > 10 * np.finfo(np.float64).eps / RULES.intercept

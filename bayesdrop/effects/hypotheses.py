@@ -108,11 +108,12 @@ def hypothesis(
 
 def _check_levels(statement: Statement, quantities: Quantities, draws: DataFrame) -> None:
     """Raise ValueError if a statement about levels of a factor depends on a change that alters no score."""
+    size = float(np.max(np.abs(draws.to_numpy()), initial=0.0)) or 1.0  # in the unit of the response
     for change in quantities.shared:
         levels = [name for name in statement.names if change.get(name, 0.0) > 0]
-        moved = draws + [change.get(name, 0.0) for name in statement.names]
+        moved = draws + [size * change.get(name, 0.0) for name in statement.names]
         before, after = (evaluate(statement.difference, Rows(one)) for one in (draws, moved))
-        if not levels or np.allclose(before, after, equal_nan=True):
+        if not levels or np.allclose(before, after, atol=1e-8 * size, equal_nan=True):
             continue
         one, is_long = levels[0], levels[0].startswith("weight[")
         plus = [name for name, by in change.items() if by > 0 and name.startswith("weight[") == is_long]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import DataFrame
+from .._typing import DataFrame, Float
 from .._validation import check_flag
 from ..fitting.results.saved import rows_of
 from .averages import RULES, Average
@@ -168,18 +168,32 @@ def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tupl
     return [(level, first) for level in levels if level != first]
 
 
+def _spread(values: Float[np.ndarray, " n"]) -> float:
+    """Standard deviation of some numbers; where they differ by rounding at most, their size, and 1 for zeros or none.
+
+    Examples
+    --------
+    >>> _spread(np.array([1.0, 3.0])), _spread(np.full(3, 0.1)), _spread(np.zeros(2))
+    (1.0, 0.1, 1.0)
+    """
+    size = float(np.max(np.abs(values), initial=0.0))
+    spread = float(values.std()) if len(values) else 0.0
+    return spread if spread > 1e-8 * size else size or 1.0
+
+
 def _slopes(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
     """Averages over the rows with a number moved up and down, which sum to the slope; missing numbers have weight 0."""
     values = rows.values_of(name)
     weight, present = rows.observed(values), values[~np.isnan(values)]
-    step = 0.5 * RULES.step * (float(present.std()) or 1.0) if len(present) else 1.0
+    step = 0.5 * RULES.step * _spread(present)
     if rows.variables is None:
         try:
             rows.sources[0].model.noise.check(present.min(initial=np.inf) - step)
             places: tuple[tuple[int, float], ...] = ((1, 0.5), (-1, -0.5))
         except ValueError:  # the noise requires larger numbers
             places = ((0, -1.5), (1, 2), (2, -0.5))
-        return [partial(rows.at, {name: values + n * step}, factor / step * weight) for n, factor in places]
+        length = np.where(np.isnan(values), 1.0, (values + step) - (values - step)) / 2  # the step, rounded
+        return [partial(rows.at, {name: values + n * step}, factor / length * weight) for n, factor in places]
     facts = rows.variables.encoder.columns[name]
     low, high = facts["low"], facts["high"]  # range of the fitted rows
     inside = (values >= low) & (values <= high) & (high - low > step)

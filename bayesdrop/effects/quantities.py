@@ -200,8 +200,8 @@ def _shared(names: list[str], formula: Any, classes: Any, model: Model) -> list[
     for class_label in [[]] if classes is None else [[str(label)] for label in classes]:
         aliases = [[*([] if class_label else [name]), _named("weight", [*class_label, name])] for name in names]
         for levels, lower in () if shown is None else shown.shared:
-            if lower is not None or model.fit_intercept:
-                lowered = [_named("intercept", class_label)] if lower is None else aliases[lower]
+            if lower or model.fit_intercept:
+                lowered = [name for j in lower for name in aliases[j]] or [_named("intercept", class_label)]
                 found.append(dict.fromkeys(lowered, -1.0) | {name: 1.0 for j in levels for name in aliases[j]})
     return found
 

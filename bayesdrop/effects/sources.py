@@ -12,8 +12,10 @@ from ..estimators.base import DropoutEstimator
 from ..estimators.classes import joint_model
 from ..estimators.validation import default_names, facts_of
 from ..fitting.results.result import Fit
+from ..losses import Logistic
+from ..rates import Fixed
 
-__all__ = ["PointFit", "point_fits"]
+__all__ = ["PointFit", "calibrated", "chosen_of", "point_fits"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,27 @@ class PointFit:
 
     fit: Fit
     label: str | None
+
+
+def chosen_of(result: Any) -> Any:
+    """Return the estimator that a search chose, or what is passed."""
+    return getattr(result, "best_estimator_", result)
+
+
+def calibrated(fit: Fit, result: Any, corrupted_inputs: bool) -> Fit:
+    """Return a fit whose probabilities are those of ``predict_proba`` where an estimator calibrates two classes.
+
+    The log-odds are then linear in the mean score: those of a plain logistic regression.
+    """
+    estimator = chosen_of(result)
+    found = estimator._calibrated() if hasattr(estimator, "_calibrated") and len(estimator.classes_) == 2 else None
+    if found is None or found.corrupted_inputs != corrupted_inputs:
+        return fit
+    plain = estimator.to_sklearn()
+    return replace(
+        fit, model=replace(fit.model, loss=Logistic(), rates=Fixed(0.0)), weight=found.slope * plain.coef_[0],
+        intercept=float(found.slope * plain.intercept_[0]), rates=np.zeros(len(fit.rates)), rate_posterior=None,
+    )  # fmt: skip
 
 
 def point_fits(result: Any) -> list[PointFit] | None:
@@ -50,7 +73,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
     """
     if isinstance(result, Fit):
         return [PointFit(result, None)]
-    estimator = getattr(result, "best_estimator_", result)
+    estimator = chosen_of(result)
     if not isinstance(estimator, DropoutEstimator) or isinstance(estimator, type):
         return None
     check_is_fitted(estimator)

@@ -152,3 +152,28 @@ def test_columns_may_have_any_name(data, column):
         found.append(np.concatenate([slopes, steps, grid["prediction"], grid["low"], typical]))
     for one in found[1:]:
         np.testing.assert_allclose(one, found[0])
+
+
+@pytest.mark.parametrize("kind", ["reference", "mean"])
+@pytest.mark.parametrize(
+    "formula",
+    ["~ 0 + site + flag", "~ 0 + site*age*flag", "~ 0 + site*flag + C(grade)", "~ 0 + age + site", "~ 0 + site:flag"],
+)
+def test_without_an_intercept_all_combinations_are_informed(data, formula, kind):
+    """What changes no score changes none of them; without penalties they are as many as the data determine."""
+    design = bd.from_formula(formula, data)
+    X = design.X.toarray() if hasattr(design.X, "toarray") else np.asarray(design.X)
+    _, size, directions = np.linalg.svd(X)
+    rank = int(np.sum(size > 1e-8 * size[0]))
+    found = contrasts_of(design, kind)
+    np.testing.assert_allclose(found.matrix @ directions[rank:].T, 0, atol=1e-10)
+    if kind == "reference":
+        assert len(found.names) == rank
+
+
+def test_binomial_predictions_stay_between_0_and_1():
+    frame = pd.DataFrame({"x": np.arange(6.0), "s": [9, 9, 10, 10, 10, 10], "f": [1, 1, 0, 0, 0, 0]})
+    fit = bd.fit(bd.Model(bd.Binomial(), rates=bd.Fixed(0.0)), "s + f ~ x", frame)
+    grid = bd.predictions_grid(fit, frame, {"x": np.int64(3)})  # three points
+    assert len(grid) == 3
+    assert ((grid["low"] > 0) & (grid["low"] < grid["prediction"]) & (grid["high"] < 1)).all()

@@ -213,6 +213,17 @@ def test_a_level_by_itself_is_refused_with_the_comparison_to_write(data, kind, t
     assert len(bd.hypothesis(result, fine)) == len(fine)
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("formula", ["y ~ site", "y ~ 0 + site + flag"])
+def test_a_level_by_itself_is_refused_in_every_unit(unit, formula):
+    frame = pd.DataFrame({"site": [*"nsw"] * 10, "flag": [*"abbaa"] * 6})
+    frame["y"] = unit * np.random.default_rng(0).normal(size=30)
+    fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(unit)), formula, frame)
+    with pytest.raises(ValueError, match="about 'site.s.' by itself"):
+        bd.hypothesis(fit, "site[s] > 0")
+    assert 0 < bd.hypothesis(fit, "site[s] - site[n] > 0")["posterior_probability"].item() < 1
+
+
 def test_levels_that_are_known_by_themselves(data):
     """Without an intercept of the formula or the model, and with columns of full rank."""
     pytest.importorskip("formulaic")

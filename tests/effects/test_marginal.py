@@ -1,6 +1,7 @@
 """Average marginal effects and their intervals against closed forms; tests/laws has every loss, noise and input."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 
@@ -45,3 +46,46 @@ def test_weights_of_rows_and_what_is_refused(data, post):
         bd.marginal_effects(fit, data.X, features=["age"])
     with pytest.raises(ValueError, match="average_weight: expected finite numbers >= 0"):
         bd.marginal_effects(fit, data.X, average_weight=-weight)
+
+
+@pytest.mark.parametrize("values", [np.full(50, 0.1), np.full(50, 1e5), 1e6 + np.arange(50) % 2, np.zeros(50)])
+def test_a_column_that_is_nearly_constant_has_the_slope_of_any_other(data, values):
+    """The standard deviation of fifty times 0.1 is 1.4e-17: a step in its size is lost to rounding."""
+    fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), data.X, data.NUMBERS)
+    X = np.column_stack([values, data.X[:, 1:]])
+    np.testing.assert_allclose(bd.marginal_effects(fit, X)["effect"], fit.weight, rtol=1e-3)
+    frame = pd.DataFrame(data.X, columns=list("abc")).assign(y=data.NUMBERS)
+    fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), "y ~ a + b", frame)
+    effect = bd.marginal_effects(fit, frame.assign(a=values))["effect"]
+    np.testing.assert_allclose(effect, fit.weight, rtol=1e-3)
+
+
+def own_slope(estimator, X):
+    """Slope of the estimator's own predictions in the first column."""
+    step = np.array([1e-4, 0.0, 0.0])
+    ask = (lambda X: estimator.predict_proba(X)[:, 1]) if hasattr(estimator, "classes_") else estimator.predict
+    return (ask(X + step) - ask(X - step)).mean() / 2e-4
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        bd.DropoutRidge(expected_deletion=0.4),
+        bd.DropoutRidgeCV(expected_deletion=0.4, Cs=(1.0,)),
+        bd.DropoutLogisticRegressionCV([0.5], corrupted_inputs=True, Cs=(1.0,)),
+        bd.DropoutSVC(),
+        bd.DropoutSVC(expected_deletion=0.3),
+        bd.DropoutSVCCV(),
+    ],
+    ids=str,
+)
+def test_effects_of_an_estimator_are_those_of_its_predictions(data, estimator):
+    """Of a search those of what it chose, and of a support vector machine those of calibrated probabilities."""
+    y = data.NUMBERS if "Ridge" in type(estimator).__name__ else data.Y
+    estimator.fit(data.X, y)
+    effect = bd.marginal_effects(estimator, data.X, features="x0")["effect"]
+    np.testing.assert_allclose(effect, own_slope(estimator, data.X), rtol=1e-3)
+    if hasattr(estimator, "classes_"):
+        grid = bd.predictions_grid(estimator, data.X, {"x0": [1.0]})["prediction"]
+        at = estimator.predict_proba(np.column_stack([np.ones(50), data.X[:, 1:]]))[:, 1].mean()
+        np.testing.assert_allclose(grid, at, rtol=1e-6)
