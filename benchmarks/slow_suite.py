@@ -4,8 +4,8 @@
     python -m benchmarks.slow_suite tests/sampling/test_geweke.py   some files, whether or not they have passed
 
 ``benchmarks/results/slow_suite.json`` is written after each file of tests, with its commit, so that a stopped run goes
-on where it was. It is stale while files are left, while a test fails, and where the package or a file of tests has
-changed.
+on where it was. It is stale while files are left, while a test fails, and where a file of tests has changed, or a room
+of the package that its tests loaded: all rooms, where they ran other processes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,11 @@ __all__ = ["NAME", "main", "outcome"]
 
 NAME = "slow_suite"
 COMMAND = "python -m benchmarks.slow_suite"
-COLUMNS = ("file", "tests", "failed", "skipped", "minutes", "longest test, minutes", "commit")
+COLUMNS = ("file", "tests", "failed", "skipped", "minutes", "longest test, minutes", "rooms not loaded", "commit")
+PACKAGE = ROOT / "bayesdrop"
+# Where the process of the tests says which rooms they did not load; and the processor seconds of the processes that it
+# started below which they count as none, such as calls of git.
+NOTE, OTHERS = "BAYESDROP_NOT_LOADED", 2.0
 TITLE = "Tests that `make test` leaves out, by file."
 
 
@@ -43,6 +48,20 @@ def files() -> list[str]:
     if done.returncode or not found:
         raise SystemExit(f"pytest did not collect the slow tests:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return found
+
+
+def all_rooms() -> set[str]:
+    """Return the folders and modules of the package."""
+    return {path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+
+
+def pytest_sessionfinish() -> None:
+    """Write the rooms of the package that the tests did not load; pytest calls it at the end."""
+    others = resource.getrusage(resource.RUSAGE_CHILDREN)
+    files = [Path(getattr(module, "__file__", None) or "/") for module in list(sys.modules.values())]
+    loaded = {file.relative_to(PACKAGE).parts[0] for file in files if file.is_relative_to(PACKAGE)}
+    missing = all_rooms() - loaded if others.ru_utime + others.ru_stime < OTHERS else set()
+    Path(os.environ[NOTE]).write_text(", ".join(sorted(missing)), encoding="utf-8")
 
 
 def outcome(report: Path) -> tuple[list[str], list[str]]:
@@ -58,23 +77,30 @@ def outcome(report: Path) -> tuple[list[str], list[str]]:
 def _run(file: str) -> tuple[str, list[str], list[str]]:
     """Run the slow tests of a file in a process of its own; it fails as a whole if it ends without a report."""
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        options = ["-q", "--tb=short", "-n", "0", "-m", "slow", f"--junitxml={report}"]
+        report, note = Path(folder) / "report.xml", Path(folder) / "rooms"
+        options = ["-q", "--tb=short", "-n", "0", "-m", "slow", "-p", "benchmarks.slow_suite", f"--junitxml={report}"]
         call = [sys.executable, "-m", "pytest", *options, file]
         done = subprocess.run(
-            call, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"}
-        )
+            call, cwd=ROOT, capture_output=True, text=True, check=False,
+            env=os.environ | {"OMP_NUM_THREADS": "1", NOTE: str(note)},
+        )  # fmt: skip
         if not report.exists():
-            return file, ["0", "1", "0", "", ""], [f"{file} ended with code {done.returncode}"]
+            return file, ["0", "1", "0", "", "", ""], [f"{file} ended with code {done.returncode}"]
         cells, failed = outcome(report)
+        cells.append(note.read_text(encoding="utf-8"))
     if failed:
         print(done.stdout[-5000:], file=sys.stderr)
     return file, cells, failed
 
 
+def _rooms(row: Sequence[str]) -> list[str]:
+    """Return the paths of what the row of a file measures."""
+    return [row[0], *sorted(f"bayesdrop/{room}" for room in all_rooms() - set(row[-2].split(", ")))]
+
+
 def _passed(row: Sequence[str]) -> bool:
-    """Return whether the file of a row passed, and neither it nor the package has changed since."""
-    made = {"command": COMMAND, "commit": row[-1], "rooms": ["bayesdrop", row[0]]}
+    """Return whether the file of a row passed, and neither it nor what its tests load has changed since."""
+    made = {"command": COMMAND, "commit": row[-1], "rooms": _rooms(row)}
     return row[2] == "0" and reason(made) is None
 
 
@@ -85,7 +111,8 @@ def _store(
     made, commits = dict(began), sorted({row[-1] for row in rows.values()})
     made["commit"] = ", ".join(commits)
     made["rooms"] = {
-        commit: ["bayesdrop", *sorted(file for file, row in rows.items() if row[-1] == commit)] for commit in commits
+        commit: sorted({room for row in rows.values() if row[-1] == commit for room in _rooms(row)})
+        for commit in commits
     }
     left, fail = sorted(set(every) - set(rows)), sorted(test for tests in failures.values() for test in tests)
     made["left"] = [*left, *fail]
@@ -113,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{unknown[0]} has no slow test; choose from {', '.join(every)}.")
     table = read(NAME)["tables"][0]["rows"] if (FOLDER / f"{NAME}.json").exists() else []
     took = {row[0]: float(row[4] or 0) for row in table}
-    rows = {row[0]: row for row in table if row[0] in every and _passed(row)}
+    rows = {row[0]: row for row in table if row[0] in every and len(row) == len(COLUMNS) and _passed(row)}
     # The longest first: the last ones to end are then short. Files without a time are likely new, and could be long.
     wanted = given.files or [file for file in every if file not in rows]
     wanted = sorted(wanted, key=lambda file: -took.get(file, float("inf")))

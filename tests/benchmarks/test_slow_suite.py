@@ -19,6 +19,20 @@ def test_a_report_of_pytest_is_counted(tmp_path):
     assert failed == ["tests.a::test_two[x]", "tests.a::test_four"]
 
 
+def test_the_rooms_that_tests_load_are_noted(tmp_path, monkeypatch):
+    import bayesdrop.model  # noqa: F401
+
+    monkeypatch.setenv(slow_suite.NOTE, str(tmp_path / "note"))
+    monkeypatch.setattr(slow_suite, "OTHERS", float("inf"))
+    slow_suite.pytest_sessionfinish()
+    missing = (tmp_path / "note").read_text().split(", ")
+    assert "model.py" not in missing
+    assert set(missing) - {""} < slow_suite.all_rooms()
+    monkeypatch.setattr(slow_suite, "OTHERS", -1.0)  # other processes may have loaded the rest
+    slow_suite.pytest_sessionfinish()
+    assert (tmp_path / "note").read_text() == ""
+
+
 @pytest.fixture
 def suite(tmp_path, monkeypatch):
     """The runner with files a and b, none of which starts pytest, and what it was asked to run."""
@@ -27,7 +41,7 @@ def suite(tmp_path, monkeypatch):
     def run(file):
         ran.append(file)
         failed = [f"{file}::test"] if file in fails else []
-        return file, ["3", str(len(failed)), "0", "1.0", "0.5"], failed
+        return file, ["3", str(len(failed)), "0", "1.0", "0.5", "plots, cli"], failed
 
     read, write = record.read, record.write
     for module in (slow_suite, record):
@@ -58,7 +72,9 @@ def test_what_passed_is_not_run_again_and_what_failed_is(suite):
     assert ran == ["tests/b.py"]
     assert stored()["left"] == []
     assert [row[:3] for row in stored()["tables"][0]["rows"]] == [["tests/a.py", "3", "0"], ["tests/b.py", "3", "0"]]
-    assert [paths[1:] for paths in stored()["rooms"].values()] == [["tests/a.py", "tests/b.py"]]
+    (paths,) = stored()["rooms"].values()
+    assert {"tests/a.py", "tests/b.py", "bayesdrop/hmc", "bayesdrop/model.py"} < set(paths)
+    assert not {"bayesdrop/plots", "bayesdrop/cli"} & set(paths)
 
 
 def test_files_that_were_not_run_are_left(suite, capsys):
