@@ -7,7 +7,8 @@ intercept), and only the prior limits it. For each factor ``F`` of a term ``T`` 
     w_T[…, level] − w_T[…, reference],      and      w_{T∖F} + w_T[…, reference]
 
 for the term of lower order, from the highest order to the lowest; the mean over the levels may replace the reference.
-Without an intercept the levels of the first factor take its place, so that only other factors have differences.
+What the levels of a term share of which no rest is a term is confounded with the intercept. Without an intercept the
+levels of the first such term take its place.
 This is the linear change of coordinates from all levels to the contrasts of R; intervals are those of the differences.
 """
 
@@ -118,36 +119,34 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
     by_term: dict[frozenset[str], list[int]] = {}
     for j, column in enumerate(columns):
         by_term.setdefault(frozenset(column), []).append(j)
-    first = next((term for term in by_term if len(term) == 1 and term <= set(encoder.levels)), frozenset[str]())
-    intercept = [] if encoder.has_intercept else by_term.get(first, [])
+    # Terms of levels alone, of which no rest is a term: what their levels share is in the intercept too.
+    rests = {term: [factor for factor in base if factor in term and term - {factor} in by_term] for term in by_term}
+    whole = [term for term in by_term if term <= set(encoder.levels) and not rests[term]]
+    intercept = [] if encoder.has_intercept or not whole else by_term[whole[0]]
     for term in sorted(by_term, key=len, reverse=True):
-        for factor in [name for name in base if name in term]:
+        compared_factors = [[factor] for factor in rests[term]]
+        if term in whole and by_term[term] != intercept:  # else the data inform what the levels share
+            compared_factors = [[name for name in base if name in term]]
+        for factors in filter(None, compared_factors):
             of_rest: dict[Any, list[int]] = {}
             for j in by_term[term]:
-                other_parts = frozenset(part for part in columns[j].items() if part[0] != factor)
+                other_parts = frozenset(part for part in columns[j].items() if part[0] not in factors)
                 of_rest.setdefault(other_parts, []).append(j)
-            if len(term) == 1:
-                lower = dict.fromkeys(of_rest, intercept)
-                is_confounded = encoder.has_intercept or by_term[term] != intercept
-            else:
-                lower = {parts: [places[parts]] if parts in places else [] for parts in of_rest}
-                is_confounded = all(lower.values())
-            if not is_confounded:
-                continue  # the data inform the common part
             before = csr_array(rows)
             for other_parts, group in of_rest.items():
-                picked = [j for j in group if columns[j][factor] == base[factor]] if kind == "reference" else group
+                lower = intercept if term in whole else [places[other_parts]]
+                picked = [j for j in group if kind == "mean" or all(columns[j][name] == base[name] for name in factors)]
                 shared = csr_array(before[picked].sum(axis=0).reshape(1, -1) / len(picked))
-                what = base[factor] if kind == "reference" else f"the mean of {factor}"
+                what = [base[name] if kind == "reference" else f"the mean of {name}" for name in factors]
                 for j in group:
                     rows[[j]] = before[[j]] - shared
-                    compared[j].append(what)
-                common.append((group, lower[other_parts]))
-                if len(term) == 1 and intercept:
+                    compared[j] += what
+                common.append((group, lower))
+                if term in whole and intercept:
                     common.append((intercept, group))
-                for place in lower[other_parts]:
+                for place in lower:
                     rows[[place]] = csr_array(rows)[[place]] + shared
-                    at[place].append(what)
+                    at[place] += what
                 dropped_rows |= set(picked) if kind == "reference" else set()
     kept_rows = [j for j in range(len(names)) if j not in dropped_rows]
     shown = [_name(names[j], compared[j], at[j]) for j in kept_rows]
