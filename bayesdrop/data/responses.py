@@ -18,6 +18,7 @@ __all__ = [
     "code_response",
     "read_pairs",
     "refuse_response",
+    "response_sd",
     "single_trials",
     "weigh_classes",
 ]
@@ -272,6 +273,26 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
                     f"y: expected counts that differ from {word} in some row, got none; the intercept would be "
                     "infinite. Use more rows, or fit_intercept=False."
                 )
+
+
+def response_sd(y: PerRow, weight: PerRow, offset: PerRow | None) -> float:
+    """Weighted standard deviation of responses minus offsets; 0 if they are equal up to rounding.
+
+    Examples
+    --------
+    >>> response_sd(np.array([1.0, 3.0]), np.ones(2), None)
+    1.0
+    """
+    residual = np.asarray(y if offset is None else y - offset, dtype=np.float64)
+    share = np.asarray(weight) / float(np.sum(weight))
+    centred = residual - float(share @ residual)
+    # Divide by the largest response, so that squares neither overflow nor underflow.
+    largest = float(np.max(np.abs(centred)))
+    if largest <= 8 * np.finfo(float).eps * float(np.max(np.abs(residual))):
+        return 0.0
+    if not np.isfinite(largest):
+        return np.inf
+    return largest * float(np.sqrt(share @ np.square(centred / largest)))
 
 
 def refuse_response(design: Design, response: PerRow, names: Iterable[str] | None, y: Any, classes: Any = None) -> None:

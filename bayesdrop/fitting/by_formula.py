@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import check_choice, check_flag, check_number, listed
+from ..data.dataset import check_offset
 from ..data.formulas.formula import FormulaDesign, encode_formula
 from ..data.frames import as_frame
 from ..data.levels import UNSEEN
-from ..designs import as_streamed_design
+from ..data.responses import response_sd
+from ..designs import as_design, as_streamed_design
 from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
 from ..losses.base import Loss
 from ..model import Model
@@ -26,12 +28,10 @@ from ..warnings import DefaultModelWarning, warn
 __all__ = [
     "FormulaOptions",
     "FormulaProblem",
+    "RowArguments",
     "default_model",
-    "of_classes",
     "of_effects",
-    "of_rows",
     "of_terms",
-    "one_offset",
     "read_formula",
     "takes_response_scale",
 ]
@@ -57,6 +57,37 @@ class FormulaOptions(NamedTuple):
         return {name: getattr(self, name) for name in ("full_rank", "unseen", "dropna")}
 
 
+class RowArguments(NamedTuple):
+    """Arguments of ``bd.fit`` and ``bd.sample`` with a value for each row, or for each class."""
+
+    sample_weight: Any = None
+    class_weight: Any = None
+    offset: Any = None
+    groups: Any = None
+
+    def of_design(self, design: FormulaDesign) -> RowArguments:
+        """Values of the rows that a formula uses, its offset, and class weights by truth value for ``y[label]``.
+
+        Raises
+        ------
+        ValueError
+            If there is an offset in addition to that of the formula.
+
+        Examples
+        --------
+        >>> table = {"age": [3.0, None, 5.0], "ill": ["no", "yes", "yes"]}
+        >>> design = encode_formula("ill['yes'] ~ age", table, dropna=True)
+        >>> rows = RowArguments([1.0, 2.0, 3.0], {"yes": 2.0}).of_design(design)
+        >>> rows.sample_weight.tolist(), rows.class_weight
+        ([1.0, 3.0], {True: 2.0})
+        """
+        if design.offset is not None and self.offset is not None:
+            raise ValueError("offset: the formula has an offset(...) already; combine both in it, as in offset(a + b).")
+        offset = _of_rows(design, self.offset) if design.offset is None else design.offset
+        weight, groups = _of_rows(design, self.sample_weight), _of_rows(design, self.groups)
+        return RowArguments(weight, _of_classes(design, self.class_weight), offset, groups)
+
+
 class FormulaProblem(NamedTuple):
     """A model with its data, and the design of a formula, if there is one."""
 
@@ -65,10 +96,16 @@ class FormulaProblem(NamedTuple):
     y: Any
     feature_names: Sequence[str] | None
     design: FormulaDesign | None
+    rows: RowArguments
 
 
 def read_formula(
-    model: Any, X: Any, y: Any, feature_names: Sequence[str] | None, options: FormulaOptions | None = None
+    model: Any,
+    X: Any,
+    y: Any,
+    feature_names: Sequence[str] | None,
+    options: FormulaOptions | None = None,
+    rows: RowArguments | None = None,
 ) -> FormulaProblem:
     """Read a formula given for the model or for the features; anything else is unchanged.
 
@@ -87,6 +124,8 @@ def read_formula(
         Names of the columns; a formula gives its own.
     options : FormulaOptions
         How a formula is encoded.
+    rows : RowArguments
+        Weights, offset and groups, of all rows of the table or of those that the formula uses.
 
     Raises
     ------
@@ -101,13 +140,14 @@ def read_formula(
     >>> read_formula("ill ~ age - 1", data, None, None).model.fit_intercept
     False
     """
+    rows = rows or RowArguments()
     if not isinstance(model, str) and not isinstance(X, str):
         y = getattr(X, "response", None) if y is None else y
         if y is None:
             raise TypeError("y: expected a response with X; only a formula, such as 'y ~ a + b', names its own.")
         for name in _given(options):
             raise ValueError(f"{name}: it says how a formula is encoded, and there is none; leave it out.")
-        return FormulaProblem(model, X, y, feature_names, None)
+        return FormulaProblem(model, X, y, feature_names, None, rows)
     for name, data in (("X", X), ("y", y)):
         if as_streamed_design(data) is not None:
             raise TypeError(
@@ -131,8 +171,9 @@ def read_formula(
     if design.y is None:
         raise ValueError(f"formula: expected a response, as in 'y ~ {formula.strip().lstrip('~').strip()}'.")
     chosen = default_model(design) if model_of_user is None else model_of_user
-    chosen = of_effects(of_terms(chosen, design), design, how)
-    return FormulaProblem(chosen, design.X, design.y, design.feature_names, design)
+    rows = rows.of_design(design)
+    chosen = of_effects(of_terms(chosen, design), design, how, rows)
+    return FormulaProblem(chosen, design.X, design.y, design.feature_names, design, rows)
 
 
 def of_terms(model: Any, design: FormulaDesign) -> Any:
@@ -159,7 +200,7 @@ def of_terms(model: Any, design: FormulaDesign) -> Any:
     return model
 
 
-def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> Any:
+def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions, rows: RowArguments) -> Any:
     """Add effects of random terms to a model, as last columns without noise and with separate scales.
 
     Parameters
@@ -171,7 +212,10 @@ def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> An
     options : FormulaOptions
         ``random_scale`` is the prior of the standard deviation of the effects of each term, or its value; by
         default ``bd.HalfNormal(1.0)`` for classes and counts, and for numbers a half-normal prior with the standard
-        deviation of the response; ``correlation_shape`` is the exponent of the LKJ prior of correlated terms.
+        deviation of the response minus the offset; ``correlation_shape`` is the exponent of the LKJ prior of
+        correlated terms.
+    rows : RowArguments
+        Weights and offset of the rows of the design.
 
     Raises
     ------
@@ -181,7 +225,8 @@ def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> An
     Examples
     --------
     >>> data = {"age": [3.0, 5.0, 4.0], "site": ["n", "s", "n"], "ill": [0, 1, 1]}
-    >>> of_effects(Model(), encode_formula("ill ~ age + (1 | site)", data), FormulaOptions()).weight_prior.terms
+    >>> design = encode_formula("ill ~ age + (1 | site)", data)
+    >>> of_effects(Model(), design, FormulaOptions(), RowArguments()).weight_prior.terms
     ['1|site']
     """
     names, scale = [term.name for term in design.random_terms], options.random_scale
@@ -219,7 +264,8 @@ def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> An
                 f"random_scale: {unknown_names[0]!r} is not a term of the formula; the terms are {listed(names)}."
             )
         scale_of_term = {name: plain.get(name.replace(" ", "")) for name in names}
-    scales = [_default_scale(model, design) if scale_of_term[name] is None else scale_of_term[name] for name in names]
+    default = _default_scale(model, design, rows) if any(one is None for one in scale_of_term.values()) else None
+    scales = [default if scale_of_term[name] is None else scale_of_term[name] for name in names]
     levels = [term.level_names for term in design.random_terms]
     rates: Any = PerFeature() if model.rates is None else model.rates
     if blocks and model.loss.multiclass:
@@ -242,7 +288,7 @@ def takes_response_scale(loss: Loss) -> bool:
     return not (loss.binary or loss.multiclass) and loss.largest_count is None
 
 
-def _default_scale(model: Model, design: FormulaDesign) -> HalfNormal:
+def _default_scale(model: Model, design: FormulaDesign, rows: RowArguments) -> HalfNormal:
     """Prior of the standard deviation of effects, in units of the score."""
     if not takes_response_scale(model.loss):
         return HalfNormal(1.0)
@@ -251,21 +297,9 @@ def _default_scale(model: Model, design: FormulaDesign) -> HalfNormal:
             "random_scale: by default it is in units of the response, which the formula does not name; give "
             "random_scale=bd.HalfNormal(1.0), say, or name the response, as in 'y ~ x + (1 | site)'."
         )
-    return HalfNormal(float(np.std(np.asarray(design.y, dtype=np.float64))) or 1.0)
-
-
-def one_offset(design: FormulaDesign | None, offset: Any) -> Any:
-    """The offset passed, or that of a formula; raise ValueError for both.
-
-    Examples
-    --------
-    >>> one_offset(None, 0.5)
-    0.5
-    """
-    formula_offset = None if design is None else design.offset
-    if formula_offset is not None and offset is not None:
-        raise ValueError("offset: the formula has an offset(...) already; combine both in it, as in offset(a + b).")
-    return of_rows(design, offset) if formula_offset is None else formula_offset
+    checked = as_design(design.X)
+    offset = None if rows.offset is None else check_offset(rows.offset, len(design.rows))
+    return HalfNormal(response_sd(checked.targets(design.y), checked.row_weights(rows.sample_weight), offset) or 1.0)
 
 
 def _given(options: FormulaOptions | None) -> list[str]:
@@ -281,33 +315,19 @@ def _given(options: FormulaOptions | None) -> list[str]:
     return [name for name, value in options._asdict().items() if value != FormulaOptions()._asdict()[name]]
 
 
-def of_classes(design: FormulaDesign | None, class_weight: Any) -> Any:
-    """Convert class weights by the labels of ``response[label]`` to weights by truth value.
-
-    Examples
-    --------
-    >>> design = encode_formula("ill['yes'] ~ age", {"age": [3.0, 5.0], "ill": ["no", "yes"]})
-    >>> of_classes(design, {"yes": 2.0})
-    {True: 2.0}
-    """
-    if design is None or design.classes is None or not isinstance(class_weight, Mapping):
+def _of_classes(design: FormulaDesign, class_weight: Any) -> Any:
+    """Convert class weights by the labels of ``response[label]`` to weights by truth value."""
+    if design.classes is None or not isinstance(class_weight, Mapping):
         return class_weight
     negative, positive = design.classes.tolist()
     return {{positive: True, negative: False}.get(label, label): weight for label, weight in class_weight.items()}
 
 
-def of_rows(design: FormulaDesign | None, values: Any) -> Any:
-    """Values of the rows of a table, restricted to the rows that a formula uses.
-
-    Examples
-    --------
-    >>> design = encode_formula("ill ~ age", {"age": [3.0, None, 5.0], "ill": [0, 1, 1]}, dropna=True)
-    >>> of_rows(design, [1.0, 2.0, 3.0]).tolist(), of_rows(None, [1.0])
-    ([1.0, 3.0], [1.0])
-    """
-    if design is None or values is None or np.ndim(values) == 0:
+def _of_rows(design: FormulaDesign, values: Any) -> Any:
+    """Values of the rows of a table, restricted to the rows that a formula uses; anything else unchanged."""
+    if len(design.rows) == design.n_rows or np.ndim(values) == 0 or len(values) != design.n_rows:
         return values
-    return np.asarray(values)[design.rows] if len(values) > len(design.rows) else values
+    return np.asarray(values)[design.rows]
 
 
 def default_model(design: FormulaDesign, loss: Loss | None = None) -> Model:

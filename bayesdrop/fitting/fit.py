@@ -18,7 +18,7 @@ from ..designs import as_design
 from ..model import Model, check_model
 from ..rates import RateMap
 from ..rates.learnt import is_tuned
-from .by_formula import FormulaOptions, of_classes, of_rows, one_offset, read_formula
+from .by_formula import FormulaOptions, RowArguments, read_formula
 from .empty_columns import used_columns
 from .objective.centring import CentredProblem, centre_problem
 from .objective.energy import Energy
@@ -142,27 +142,25 @@ def fit(
     if isinstance(unseen, str) and unseen == "draw":
         raise ValueError(f"unseen: {NO_DRAWS}")
     options = FormulaOptions(full_rank, unseen, dropna, random_scale)
+    rows = RowArguments(sample_weight, class_weight, offset, groups)
     model_or_formula, design, default_options = model, None, FormulaOptions()
     has_options = any(value is not default for value, default in zip(options, default_options, strict=True))
     if isinstance(model, str) or isinstance(X, str) or y is None or has_options:
-        model_or_formula, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
-    if design is not None:
-        sample_weight, groups = of_rows(design, sample_weight), of_rows(design, groups)
-        class_weight, offset = of_classes(design, class_weight), one_offset(design, offset)
+        model_or_formula, X, y, feature_names, design, rows = read_formula(model, X, y, feature_names, options, rows)
     model = check_model(model_or_formula)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
     all_rows = read_rows(
-        model.loss, X, y, sample_weight, feature_names, wrap=as_design, missing=model.missing,
-        class_weight=class_weight, offset=offset,
+        model.loss, X, y, rows.sample_weight, feature_names, wrap=as_design, missing=model.missing,
+        class_weight=rows.class_weight, offset=rows.offset,
     )  # fmt: skip
     if design is not None:
         all_rows = all_rows.of_formula(design.encoder)
     data = all_rows.checked(model.loss, fit_intercept=model.fit_intercept)
     origins = None
-    if groups is not None or is_tuned(model.rates):
+    if rows.groups is not None or is_tuned(model.rates):
         own_weight = data.weight if data.class_weight is None else data.sample_weight
-        origins = replace(Rows.of(all_rows.weight, groups), weight=own_weight)
+        origins = replace(Rows.of(all_rows.weight, rows.groups), weight=own_weight)
     names, classes = data.feature_names, data.classes
     if many and not isinstance(method, Newton):
         raise ValueError(

@@ -26,7 +26,7 @@ from ..data.dataset import read_rows
 from ..data.responses import code_response
 from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
-from ..fitting.by_formula import FormulaOptions, one_offset, read_formula
+from ..fitting.by_formula import FormulaOptions, RowArguments, read_formula
 from ..fitting.results.result import Fit
 from ..fitting.tuning.folds import one_kind, split
 from ..model import Model, check_model
@@ -289,7 +289,8 @@ def kfold(
     Returns
     -------
     Elpd
-        The score of each row under the posterior without its fold, in the order of the rows.
+        The score of each row under the posterior without its fold, in the order of the rows; with ``dropna=True`` of
+        the complete rows, which ``cv`` numbers too.
 
     Raises
     ------
@@ -319,11 +320,11 @@ def kfold(
     >>> found.pointwise.shape, found.how
     ((12,), '2 folds')
     """
-    priors = ("random_scale", "correlation_shape")
-    how = FormulaOptions(**{name: options.pop(name) for name in priors if name in options})
-    passed_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, how)
-    model, offset = check_model(passed_model), one_offset(design, offset)
-    seed = check_seed(seed)
+    how = FormulaOptions(**{name: options.pop(name) for name in FormulaOptions._fields if name in options})
+    arguments = RowArguments(sample_weight, options.pop("class_weight", None), offset, groups)
+    passed_model, X, y, feature_names, _, arguments = read_formula(model, X, y, feature_names, how, arguments)
+    model, seed = check_model(passed_model), check_seed(seed)
+    sample_weight, class_weight, offset, groups = arguments
     loss = model.loss
     data = read_rows(
         loss, X, y, sample_weight, feature_names, wrap=as_sampling_design, missing=model.missing, offset=offset
@@ -341,13 +342,13 @@ def kfold(
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n)
     groups = None if groups is None else one_kind(groups, n)
     folds = row_folds(cv, data.target, groups, seed, classes=loss.binary or loss.multiclass)
-    held_out = HeldOut(model, rows, labels, weight, data.offset, data.feature_names, {**options, "seed": seed})
+    options |= {"class_weight": class_weight, "seed": seed}
+    held_out = HeldOut(model, rows, labels, weight, data.offset, data.feature_names, options)
     pointwise = np.full(n, np.nan)
     draws: Any = None
     for train, test in folds:
         pointwise[test], draws = held_out.scores(train, test)
-    weighted = sample_weight is not None or options.get("class_weight") is not None
-    warn_of_pseudo_likelihood(draws, weighted)
+    warn_of_pseudo_likelihood(draws, weighted=sample_weight is not None or class_weight is not None)
     return Elpd(pointwise, f"{len(folds)} folds")
 
 

@@ -10,17 +10,16 @@ import numpy as np
 from .._typing import DataFrame, Float, PerRow
 from .._validation import check_names, check_numbers, shown
 from ..data.column_facts import ColumnFacts
-from ..data.dataset import default_names
+from ..data.dataset import check_offset, default_names
 from ..data.formulas.formula import FormulaDesign, encode_formula
 from ..data.frames import as_frame
-from ..data.responses import read_pairs
+from ..data.responses import read_pairs, response_sd
 from ..designs import as_local_design, column_names, in_memory
 from ..fitting.by_formula import (
     FormulaOptions,
+    RowArguments,
     of_effects,
-    of_rows,
     of_terms,
-    one_offset,
     read_formula,
     takes_response_scale,
 )
@@ -42,6 +41,7 @@ def priors_table(
     y: Any = None,
     *,
     sample_weight: Any = None,
+    offset: Any = None,
     feature_names: Any = None,
     full_rank: bool = False,
     unseen: str = "error",
@@ -61,6 +61,8 @@ def priors_table(
         As in :func:`bayesdrop.prior_draws`.
     sample_weight : array (n,), optional
         Row weights, >= 0.
+    offset : array (n,) or float, optional
+        Known part of every row's score, as in :func:`bayesdrop.sample`.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     full_rank, dropna : bool, default=False
@@ -106,7 +108,7 @@ def priors_table(
 
     options = FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape)
     rows = read_prior_rows(
-        model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=None, classes=None
+        model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=offset, classes=None
     )
     design = as_local_design(rows.X)
     centring = with_spread(
@@ -197,7 +199,7 @@ class PriorRows(NamedTuple):
     trials : array (n,) or None
         Numbers of trials, if the response is successes and failures.
     spread : float
-        Standard deviation of a numeric response, the unit of default priors; 1 without one.
+        Standard deviation of a numeric response minus the offset, the unit of default priors; 1 without one.
     """
 
     model: Model
@@ -239,13 +241,15 @@ def read_prior_rows(
     (['age'], [1.0, 1.0])
     """
     design: FormulaDesign | None = None
+    rows = RowArguments(sample_weight, offset=offset)
     if isinstance(model, str):
-        model, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
+        model, X, y, feature_names, design, rows = read_formula(model, X, y, feature_names, options, rows)
     elif isinstance(X, str):
         if feature_names is not None:
             raise ValueError("feature_names: a formula names its columns; leave them out.")
         design = _encoded(check_model(model), X, y, options, classes)
-        model = of_effects(of_terms(model, design), design, options)
+        rows = rows.of_design(design)
+        model = of_effects(of_terms(model, design), design, options, rows)
         X, y, feature_names = design.X, design.y, design.feature_names
     else:  # the response is not needed
         read_formula(check_model(model), X, () if y is None else y, feature_names, options)
@@ -256,7 +260,7 @@ def read_prior_rows(
     names = default_names(p) if columns is None else check_names(columns, p)
     weight = np.ones(n)
     if sample_weight is not None:
-        weight = check_numbers(of_rows(design, sample_weight), "sample_weight", least=0)
+        weight = check_numbers(rows.sample_weight, "sample_weight", least=0)
         if weight.shape != (n,) or not np.any(weight):
             raise ValueError(
                 f"sample_weight: expected {n} numbers, not all 0 (one per row of X), got {shown(sample_weight)}."
@@ -273,11 +277,11 @@ def read_prior_rows(
     if design is not None:
         facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
     trials = None if counts is None else counts.sum(axis=1).astype(np.int64)
-    offsets, spread = one_offset(design, offset), 1.0
+    spread = 1.0
     if takes_response_scale(model.loss) and y is not None and np.shape(y) == (n,):
         y = check_numbers(y, "y", least=-np.inf)
-        spread = float(np.sqrt(np.cov(y, aweights=weight, ddof=0))) or 1.0
-    return PriorRows(model, X, names, facts, weight, offsets, classes, terms, trials, spread)
+        spread = response_sd(y, weight, None if rows.offset is None else check_offset(rows.offset, n)) or 1.0
+    return PriorRows(model, X, names, facts, weight, rows.offset, classes, terms, trials, spread)
 
 
 def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:

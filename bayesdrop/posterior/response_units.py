@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data.dataset import Dataset
+from ..data.responses import response_sd
 from ..fitting.objective.centring import CentredProblem
 from ..model import Model
 
@@ -55,18 +56,11 @@ def response_unit(loss: Any, data: Dataset) -> float:
     """Standard deviation of the responses minus offsets, if a scale is learnt; 1 if it is 0 or no scale is learnt."""
     if not any(parameter.degree for parameter in loss.parameters):
         return 1.0
-    residual = np.asarray(data.target if data.offset is None else data.target - data.offset, dtype=np.float64)
-    share = np.asarray(data.weight) / float(np.sum(data.weight))
-    centred = residual - float(share @ residual)
-    # Divide by the largest response, so that squares neither overflow nor underflow.
-    largest = float(np.max(np.abs(centred)))
-    largest = 0.0 if largest <= 8 * np.finfo(float).eps * float(np.max(np.abs(residual))) else largest
+    spread = response_sd(data.target, data.weight, data.offset)
     n, p = data.design.shape
-    if largest == 0 and n > p + 2:
+    if spread == 0 and n > p + 2:
         raise ValueError(
             "y: all responses are equal, which leaves the scale of their likelihood no posterior; give it, as in "
             "bd.Squared(variance=1.0) or bd.Quantile(0.5, scale=1.0)."
         )
-    if largest == 0 or not np.isfinite(largest):
-        return 1.0
-    return largest * float(np.sqrt(share @ np.square(centred / largest)))
+    return spread if 0 < spread < np.inf else 1.0

@@ -15,7 +15,7 @@ from .._typing import ArvizData
 from .._validation import check_count, check_flag, drawn_seed, takes_seed
 from ..description import attributes
 from ..designs import as_sampling_design
-from ..fitting.by_formula import FormulaOptions, of_classes, of_rows, one_offset, read_formula
+from ..fitting.by_formula import FormulaOptions, RowArguments, read_formula
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
@@ -133,10 +133,10 @@ def sample(
     random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
         For a formula with random terms, such as ``(1 | site)``, an intercept for each level of a column, or ``(0 + age
         | site)``, a slope: the prior of the standard deviation of the effects, or its value. By default
-        ``bd.HalfNormal(1.0)``, for numeric responses times the standard deviation of the response. Terms may cross, and
-        ``site:year`` combines columns. The effects are not noised. ``(age | site)`` has intercepts and slopes that are
-        correlated; in ``(age || site)`` they are independent. Correlated effects, and any where the features have
-        ``bd.Laplace`` or ``bd.Horseshoe``, need ``bd.HMC()`` or ``bd.NUTS()`` and features without noise.
+        ``bd.HalfNormal(1.0)``, for numeric responses times the standard deviation of the response minus the offset.
+        Terms may cross, and ``site:year`` combines columns. The effects are not noised. ``(age | site)`` has intercepts
+        and slopes that are correlated; in ``(age || site)`` they are independent. Correlated effects, and any where the
+        features have ``bd.Laplace`` or ``bd.Horseshoe``, need ``bd.HMC()`` or ``bd.NUTS()`` and features without noise.
     correlation_shape : float, default=2.0
         For a formula with ``(age | site)``: the shape ``η`` of the LKJ prior of each correlation matrix, whose density
         is proportional to its determinant to the power ``η − 1``; above 0. 1 is flat, larger numbers prefer small
@@ -231,8 +231,8 @@ def sample(
     ('chain', 'draw', 'feature')
     """
     options = FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape)
-    passed_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
-    sample_weight = of_rows(design, sample_weight)
+    rows = RowArguments(sample_weight, class_weight, offset)
+    passed_model, X, y, feature_names, design, rows = read_formula(model, X, y, feature_names, options, rows)
     model = check_model(passed_model)
     check_counts(draws, tune, chains)
     check_count(thin, "thin", most=_MOST_DRAWS // int(draws))
@@ -242,8 +242,8 @@ def sample(
     check_count(masks, "masks")
     check_ending(stop, max_seconds, chains)
     problem = Problem.of(
-        model, X, y, target=target, sample_weight=sample_weight, class_weight=of_classes(design, class_weight),
-        offset=one_offset(design, offset), feature_names=feature_names, wrap=as_sampling_design,
+        model, X, y, target=target, sample_weight=rows.sample_weight, class_weight=rows.class_weight,
+        offset=rows.offset, feature_names=feature_names, wrap=as_sampling_design,
         formula=None if design is None else design.encoder,
     )  # fmt: skip
     centring, data, marginalised = problem.centring, problem.data, problem.marginalised

@@ -197,10 +197,10 @@ def prior_draws(
     X : array, data frame or scipy sparse (n, p)
         Rows to simulate responses for; priors with relative strength also use the number of occurrences of each feature
         in them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is ignored, unless its standard deviation
-        is the default scale of random terms, or ``y`` is needed.
+        is the unit of default priors, or ``y`` is needed.
     y : sequence of n labels or numbers, or data frame where X is a formula, optional
-        Responses, of which only the labels for ``bd.Softmax()`` and the numbers of trials (successes plus failures)
-        for ``bd.Binomial()`` are used.
+        Responses, of which only the labels for ``bd.Softmax()``, the numbers of trials (successes plus failures) for
+        ``bd.Binomial()``, and the standard deviation of numbers minus the offset are used.
     draws : int, default=500
         Number of draws.
     seed : int, numpy.random.Generator or RandomState, default=0
@@ -211,7 +211,8 @@ def prior_draws(
         weakly informative. If the noise is centred at ``c``, it is the prior of the score at ``c``, and ``intercept``
         is this score minus ``wᵀc``.
     sample_weight : array (n,), optional
-        Row weights, >= 0, of the occurrences of features and the means and scales of columns, on which priors depend.
+        Row weights, >= 0, of the occurrences of features and the means and scales of columns and responses, on which
+        priors depend.
     offset : array (n,) or float, optional
         Known part of every row's score, as in :func:`bayesdrop.sample`; stored in ``constant_data``.
     feature_names : sequence of p str, optional

@@ -85,6 +85,16 @@ def test_predictions_are_of_the_rows_that_can_be_predicted_and_name_them(fit, po
         bd.predict(fit, TABLE.loc[["r3"]])
 
 
+@pytest.mark.parametrize("dropna", [True, False])
+@pytest.mark.parametrize("name", ["sample_weight", "offset", "groups"])
+def test_values_of_other_numbers_of_rows_are_refused(name, dropna):
+    table, n = (TABLE, len(COMPLETE)) if dropna else (COMPLETE, len(COMPLETE))
+    for count in {n - 1, n + 1, len(table) + 1, len(table) - 1} - {n}:
+        with pytest.raises(ValueError, match=f"{name}: expected {n}"):
+            bd.fit(MODEL, "y ~ x + word + site + days", table, dropna=dropna, **{name: np.ones(count)})
+    bd.fit(MODEL, "y ~ x + word + site + days", table, dropna=dropna, **{name: np.ones(len(table))})
+
+
 def test_without_dropna_a_missing_value_is_refused_as_before(fit):
     other = bd.fit(MODEL, FORMULA, COMPLETE, random_scale=0.5)
     np.testing.assert_allclose(other.weight, fit.weight, rtol=1e-8)

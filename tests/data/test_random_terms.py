@@ -221,6 +221,22 @@ def test_scales_of_numbers_are_in_their_units(post):
     assert constant["weight_precision"].sizes == {"feature": 3}
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("formula", ["size ~ a + offset(far) + (1 | site)", "size ~ a + (1 | site)"])
+def test_scales_of_numbers_are_those_of_the_response_minus_the_offset(formula):
+    """As those of the other default priors, also with row weights."""
+    weight, far = np.arange(N) % 3 + 0.5, 100 * TABLE.b
+    table = TABLE.assign(size=TABLE["size"] + far, far=far)
+    options = {"sample_weight": weight, "offset": None if "offset" in formula else far}
+    spread = pytest.approx(np.sqrt(np.cov(TABLE["size"], aweights=weight, ddof=0)))
+    priors = bd.priors_table(formula, table, **options)
+    assert priors.sd["a"] == spread
+    assert float(priors.scale["1|site[s0]"].removeprefix("HalfNormal(scale=").removesuffix(")")) == spread
+    post = bd.sample(formula, table, draws=20, tune=20, chains=2, progress=False, **options)
+    assert float(bd.groups.dataset(post, "constant_data")["1|site|scale_half_normal"]) == spread
+    assert bd.groups.dataset(post, "posterior").attrs["response_spread"] == spread
+
+
 def test_a_posterior_has_effects_by_level_apart_from_the_weights(post):
     found = bd.groups.dataset(post, "posterior")
     assert found["weight"].dims == ("chain", "draw", "feature")

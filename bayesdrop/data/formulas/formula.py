@@ -78,6 +78,8 @@ class FormulaDesign(FormulaEncoder):
         Sum of the ``offset(...)`` terms of the formula, for ``bd.fit(..., offset=design.offset)``.
     rows : array of int (n,)
         Positions of the used rows in the data; with ``dropna=True`` those of the complete rows.
+    n_rows : int
+        Number of rows of the data.
 
     See Also
     --------
@@ -95,6 +97,7 @@ class FormulaDesign(FormulaEncoder):
     y: Shaped[np.ndarray, "n ..."] | None
     offset: Float[np.ndarray, " n"] | None = None
     rows: Int[np.ndarray, " n"]
+    n_rows: int
 
     def __str__(self) -> str:
         n, p = self.X.shape
@@ -281,7 +284,7 @@ def encode_formula(
     parsed, shift = without_offsets(without)
     left, right = _parse(parsed, frame, shift, columns_in([("1", columns, "") for _, columns, _ in random]))
     refuse_texts(frame, left, right)
-    rows = np.arange(len(frame))
+    n_rows, rows = len(frame), np.arange(len(frame))
     if dropna:
         rows = _complete(frame, [left or [], right], shift, context, columns_in(random))
         frame = frame.iloc[rows].reset_index(drop=True)
@@ -313,6 +316,7 @@ def encode_formula(
         y=y,
         offset=None if offset is None else np.array(numbers_of(offset, learner.rows), dtype=np.float64),
         rows=rows,
+        n_rows=n_rows,
         formula=formula,
         has_intercept=any(term.degree == 0 for term in right),
         full_rank=full_rank,

@@ -1,5 +1,6 @@
 """Scores of rows that were held out, against the scores of sampled rows and against closed forms."""
 
+import inspect
 import itertools
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, Predefi
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
+from bayesdrop.fitting.by_formula import FormulaOptions
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -19,7 +21,7 @@ Y = np.where(X[:, 0] + RNG.normal(size=20) > 0, "yes", "no")
 NUMBERS = X[:, 0] + RNG.normal(size=20)
 
 
-def by_hand(model=None):
+def by_hand(model=None, classes=("no", "yes")):
     both = ("chain", "draw")
     parts = {
         "weight": ((*both, "feature"), RNG.normal(size=(2, 30, 3))),
@@ -29,7 +31,7 @@ def by_hand(model=None):
     draws = xr.Dataset(parts, {"chain": [0, 1], "draw": np.arange(30), "feature": ["x0", "x1", "x2"]})
     seen = xr.Dataset({"y": ("obs_id", (Y == "yes").astype(int))})
     groups = {"posterior": draws, "observed_data": seen}
-    return bd.groups.assemble(groups, attributes(bd.Model() if model is None else model, np.array(["no", "yes"])))
+    return bd.groups.assemble(groups, attributes(bd.Model() if model is None else model, np.array(classes)))
 
 
 def test_of_the_rows_that_were_sampled_it_is_the_mean_of_their_likelihoods():
@@ -79,7 +81,7 @@ def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
         assert labels == Y[rows].tolist()
         np.testing.assert_array_equal(given, weight[rows])
         np.testing.assert_array_equal(options.pop("offset"), -weight[rows])
-        assert (names, options) == (["x0", "x1", "x2"], {"draws": 7})
+        assert (names, options) == (["x0", "x1", "x2"], {"draws": 7, "class_weight": None})
 
 
 SITE = np.repeat(list("abcde"), 4)
@@ -110,6 +112,55 @@ def test_folds_in_each_form_that_searches_accept(monkeypatch, cv, groups, count)
     assert (len(seen), found.how) == (count, f"{count} folds")
     for first in seen:
         assert not set(SITE[np.isin(X[:, 0], first)]) & set(SITE[~np.isin(X[:, 0], first)])
+
+
+def test_folds_are_of_the_rows_of_a_formula(monkeypatch):
+    seen = []
+
+    def sample(model, features, y, **options):
+        seen.append((features.matrix()[:, 0], y, options))
+        return by_hand(classes=(False, True))
+
+    monkeypatch.setattr("bayesdrop.posterior.held_out.sample", sample)
+    table, weight = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(label=Y), np.arange(1.0, 21.0)
+    table.loc[[3, 8], "x1"] = np.nan
+    with pytest.warns(bd.PseudoLikelihoodWarning):
+        found = bd.kfold(
+            bd.Model(), "label['yes'] ~ x0 + x1 + x2", table, cv=2, groups=SITE, sample_weight=weight, offset=-weight,
+            class_weight={"yes": 3.0}, dropna=True, unseen="population",
+        )  # fmt: skip
+    assert found.pointwise.shape == (18,)
+    for first, labels, options in seen:
+        rows = [int(np.flatnonzero(X[:, 0] == value)[0]) for value in first]
+        np.testing.assert_array_equal(labels, Y[rows] == "yes")
+        np.testing.assert_array_equal(options["sample_weight"], weight[rows])
+        np.testing.assert_array_equal(options["offset"], -weight[rows])
+        assert options["class_weight"] == {True: 3.0}
+        assert not set(SITE[rows]) & set(np.delete(SITE, [3, 8, *rows]))
+
+
+def test_folds_take_each_option_of_a_formula(monkeypatch):
+    class Asked(Exception):
+        """The first fold is sampled."""
+
+    def sample(model, features, y, **options):
+        raise Asked(model, options.pop("feature_names"), options)
+
+    monkeypatch.setattr("bayesdrop.posterior.held_out.sample", sample)
+    table = pd.DataFrame({"a": X[:, 0], "site": SITE, "y": NUMBERS})
+    options = {"full_rank": True, "unseen": "draw", "dropna": True, "random_scale": 0.7, "correlation_shape": 3.0}
+    assert options.keys() == set(FormulaOptions._fields)
+    for function in (bd.sample, bd.prior_draws, bd.priors_table):
+        assert options.keys() <= inspect.signature(function).parameters.keys()
+    with pytest.raises(Asked) as asked:
+        bd.kfold("y ~ site + (a | site)", table, **options, seed=5)
+    model, names, others = asked.value.args
+    prior = model.weight_prior
+    assert names[:4] == ["site[T.b]", "site[T.c]", "site[T.d]", "site[T.e]"]
+    assert (prior.eta, prior.scale) == (3.0, [0.7, 0.7])
+    assert others.keys() == {"sample_weight", "class_weight", "offset", "seed"}
+    with pytest.raises(ValueError, match="dropna: it says how a formula is encoded, and there is none"):
+        bd.kfold(bd.Model(), X, Y, dropna=True)
 
 
 def test_rows_that_train_are_not_held_out():
