@@ -19,7 +19,7 @@ from .._display import compared_texts
 from .._progress import step, waiting
 from .._typing import Float, Int, PerRow
 from .._validation import check_flag, one_per_row
-from ..data.column_facts import response_in
+from ..data.column_facts import complete_rows, response_in
 from ..data.responses import read_pairs
 from ..designs import Design
 from ..gibbs.method import Gibbs
@@ -52,7 +52,8 @@ def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method:
         Whether to sample again without each row whose Pareto k is too large, with the same model, settings and numbers
         of draws, and replace its score by the one under that posterior. It takes one run per such row.
     method : Gibbs, HMC or NUTS, optional
-        For ``refit=True``: the sampler, by default the one that ``post`` was sampled by.
+        For ``refit=True``: the sampler, by default the one that ``post`` was sampled by. A posterior that was not
+        sampled, of ``bd.variational`` or ``bd.project``, needs it; its warm-up is then the default.
 
     Returns
     -------
@@ -201,6 +202,7 @@ def _refitted(
     post: Any, draws: Draws, X: Any, y: Any, rows: Int[np.ndarray, " m"], method: Any
 ) -> Float[np.ndarray, " m"]:
     """Scores of some rows, each under a posterior sampled without the row."""
+    X, y = complete_rows(X, draws.feature_names, draws.facts, y)
     y = response_in(X, draws.feature_names, draws.facts, y)
     for name, value in (("X", X), ("y", y)):
         if value is None:
@@ -237,14 +239,15 @@ def held_out_of(post: Any, draws: Draws, design: Design, labels: PerRow, method:
     """
     constant, posterior = stored_constants(post), dataset(post, "posterior")
     attrs = read_attributes(post)
+    tune, seed = attrs.get("tuning_steps"), attrs["seed"]
     options = {
         "method": _method_of(attrs) if method is None else method,
         "target": attrs["target"],
         "draws": posterior.sizes["draw"],
-        "tune": int(attrs["tuning_steps"]),
+        "tune": None if tune is None else int(tune),
         "thin": int(attrs.get("thin", 1)),
         "chains": posterior.sizes["chain"],
-        "seed": attrs["seed"] if isinstance(attrs["seed"], int) else 0,
+        "seed": seed if isinstance(seed, int) else 0,
         "progress": False,
     }
     weight = constant["row_weight"].values if "row_weight" in constant else None
@@ -258,7 +261,7 @@ def _method_of(attrs: Mapping[str, Any]) -> Any:
     if name not in kinds or "settings" not in attrs:
         raise ValueError(
             f"method: expected a posterior of bd.Gibbs(), bd.HMC() or bd.NUTS(), got one of {attrs.get('method')!r}; "
-            "give the sampler, as in method=bd.HMC()."
+            "sample the model, or give bd.loo the sampler, as in method=bd.HMC()."
         )
     settings = json.loads(attrs["settings"])
     field_names = {field.name for field in fields(kinds[name]) if field.init and field.repr}

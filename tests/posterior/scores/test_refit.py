@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import binom
@@ -63,6 +64,43 @@ def test_a_refit_is_the_run_without_the_row():
         assert scores[row] == pytest.approx(logsumexp(logs) - np.log(logs.size), rel=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
+def test_a_refit_takes_the_table_that_was_sampled():
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
+    table.loc[7, "a"] = np.nan
+    options = {**OPTIONS, "draws": 60, "tune": 30, "method": bd.Gibbs()}
+    post = bd.sample(MODEL, "y ~ 0 + a + b", table, dropna=True, **options)
+    for y in (None, table.y):
+        found, expected = (_parts(bd.loo(post, *rows, refit=True)) for rows in ((table, y), (table.dropna(), None)))
+        assert 3 in found[2]
+        assert found[2] == expected[2]
+        np.testing.assert_array_equal(found[0], expected[0])
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning", "ignore::bayesdrop.NarrowIntervalsWarning")
+@pytest.mark.filterwarnings("ignore::bayesdrop.InfluenceWarning")
+@pytest.mark.parametrize("kind", ["variational", "projected"])
+def test_a_posterior_that_was_not_sampled_takes_a_sampler(kind):
+    """With the default warm-up of the sampler."""
+    options = {**OPTIONS, "draws": 60, "log_likelihood": False, "method": bd.Gibbs()}
+    if kind == "variational":
+        post = bd.variational(MODEL, X, Y).to_arviz(draws=60)
+    else:
+        post = bd.project(bd.sample(MODEL, X, Y, **options), X, sizes=2, cv=None, draws=120).posterior(2)
+    names = bd.groups.dataset(post, "posterior")["feature"].values.tolist()
+    columns = X[:, [int(name[1:]) for name in names]]
+    post = bd.log_likelihood(post, columns, Y)
+    with pytest.raises(ValueError, match="give bd.loo the sampler, as in method"):
+        bd.loo(post, columns, Y, refit=True)
+    scores, _, rows = _parts(bd.loo(post, columns, Y, refit=True, method=bd.Gibbs()))
+    rest = np.delete(np.arange(12), rows[0])
+    chains, draws = (bd.groups.dataset(post, "posterior").sizes[name] for name in ("chain", "draw"))
+    options |= {"chains": chains, "draws": draws, "tune": bd.Gibbs().warm_up, "feature_names": names}
+    again = bd.sample(MODEL, columns[rest], Y[rest], **options)
+    expected = bd.elpd(again, columns[rows[:1]], Y[rows[:1]]).elpd
+    assert scores[rows[0]] == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning", "ignore::bayesdrop.InfluenceWarning")
 def test_what_a_refit_refuses():
     post = bd.sample(MODEL, X, Y, method=bd.Gibbs(), **{**OPTIONS, "draws": 20, "tune": 10})
@@ -78,6 +116,6 @@ def test_what_a_refit_refuses():
     group.attrs["method"] = "__import__('os').system('false')"
     foreign = bd.groups.assemble({name: bd.groups.dataset(post, name) for name in bd.groups.group_names(post)}
                                  | {"posterior": group}, group.attrs)  # fmt: skip
-    with pytest.raises(ValueError, match="give the sampler, as in method"):
+    with pytest.raises(ValueError, match="give bd.loo the sampler, as in method"):
         bd.loo(foreign, X, Y, refit=True)
     assert json.loads(group.attrs["settings"])["joint_moves"] == 2
