@@ -35,13 +35,14 @@ def _run(command: str, out: Path, work: Any) -> None:
     import typer
 
     matplotlib.use("Agg")
-    state = "nothing was written"
+    state, written = "nothing was written", ""
     try:
         with heard(), warnings.catch_warnings():
             warnings.simplefilter("ignore", MixingWarning)  # the report has the diagnosis
             warnings.showwarning = lambda message, *_, **__: complain(f"Note: {message}")
             report = work()
             state = f"the results are in {out}"
+            written = f" ({state})"
             report()
             tell(f"Written to {out}.")
         return
@@ -50,9 +51,9 @@ def _run(command: str, out: Path, work: Any) -> None:
     except Ended as error:
         said, code = f"ended by signal {error.number}; {state}.", 128 + error.number
     except ValueError as error:  # the library's errors say what to do
-        said, code = str(error), 2
+        said, code = f"{error}{written}", 2
     except OSError as error:
-        said, code = str(error), 1
+        said, code = f"{error}{written}", 1
     except MemoryError as error:
         said, code = f"there is not enough memory ({error or 'none left'}); {state}.", 1
     complain(f"bayesdrop {command}: {said}")

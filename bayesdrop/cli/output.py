@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,31 +76,56 @@ def staged(folder: Path) -> Iterator[Path]:
 def write_results(stage: Path, result: Any, fit: Any = None) -> Any:
     """Write a fit or a posterior with its table of weights and its pictures, and return the table.
 
-    ``fit`` is a point fit of the same rows, whose rates are drawn beside those of a posterior.
+    ``fit`` is a point fit of the same rows, whose rates are drawn beside those of a posterior. A table or a picture
+    that cannot be made is left out with a note; the table is then None.
     """
-    import matplotlib.pyplot as plt
-
     from .. import plots
     from ..effects.table import weights_table
     from ..fitting.results.result import Fit
     from ..posterior.arviz_groups.groups import dataset, save
 
     post, fit = (None, result) if isinstance(result, Fit) else (result, fit)
-    table = weights_table(result)
-    write_table(table.reset_index(), stage / "weights.csv")
-    pictures = {"weights": plots.weights_forest(table)}
-    has_rates = fit.rate_posterior is not None if post is None else "rate" in dataset(post, "posterior")
-    if has_rates:
-        pictures["rates"] = plots.rates_forest(post, fit)
     if post is None:
         fit.save(stage / "fit.nc")
+        has_rates, sampled = fit.rate_posterior is not None, None
     else:
         save(post, stage / "posterior.nc")
-        pictures["ranks"] = plots.ranks(post, "rate" if has_rates else "weight").flat[0]
-    for name, ax in pictures.items():
-        ax.figure.savefig(stage / f"{name}.png", dpi=150, bbox_inches="tight")
-        plt.close(ax.figure)
+        draws = dataset(post, "posterior")
+        has_rates = "rate" in draws
+        sampled = next((name for name in ("rate", "weight") if name in draws and draws[name].size), "intercept")
+    table = None
+    with _left_out_if_it_fails(stage / "weights.csv"):
+        table = weights_table(result)
+        write_table(table.reset_index(), stage / "weights.csv")
+    if table is not None:
+        _draw(stage / "weights.png", lambda: plots.weights_forest(table))
+    if has_rates:
+        _draw(stage / "rates.png", lambda: plots.rates_forest(post, fit))
+    if sampled:
+        _draw(stage / "ranks.png", lambda: plots.ranks(post, sampled).flat[0])
     return table
+
+
+@contextmanager
+def _left_out_if_it_fails(path: Path) -> Iterator[None]:
+    """Report an error in making a file, except one of the disk: a picture must not cost the draws of an hour."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # of matplotlib and of the statistics that a plot computes, which share no class
+        path.unlink(missing_ok=True)
+        complain(f"Note: {path.name} is left out: {error}")
+
+
+def _draw(path: Path, plot: Callable[[], Any]) -> None:
+    """Save the picture that ``plot`` draws on new axes."""
+    import matplotlib.pyplot as plt
+
+    with _left_out_if_it_fails(path):
+        figure = plot().figure
+        figure.savefig(path, dpi=150, bbox_inches="tight")
+        plt.close(figure)
 
 
 def write_table(frame: Any, path: Path, suffix: str = ".csv") -> None:

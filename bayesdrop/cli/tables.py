@@ -111,7 +111,8 @@ def fit_table(
 
     def report() -> None:
         tell(result if sampler is None else diagnose(result))
-        show(table)
+        if table is not None:
+            show(table)
 
     return report
 

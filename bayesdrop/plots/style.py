@@ -184,6 +184,8 @@ def draws_of_variable(post: Any, var: str) -> tuple[Float[np.ndarray, "C S k"], 
     if not isinstance(var, str) or var not in group:
         raise ValueError(f"var: no variable {shown(var)} in the posterior; expected one of {sorted(map(str, group))}.")
     array = group[var]
+    if not array.size:
+        raise ValueError(f"var: {shown(var)} has no entries, for the model has no features; take 'intercept'.")
     dims = [str(dim) for dim in array.dims if dim not in ("chain", "draw")]
     if len(dims) == 2 and "class" in dims:
         (other,) = (dim for dim in dims if dim != "class")

@@ -69,6 +69,59 @@ def test_an_interruption_while_it_prints_costs_no_result(command, table, tmp_pat
     assert {path.name for path in (tmp_path / "bayesdrop-output").iterdir()} == FILES
 
 
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
+@pytest.mark.parametrize(
+    ("options", "pictures"),
+    [
+        (["--formula", "bought ~ age", "--chains", 1], {"weights.png"}),
+        (["--formula", "bought ~ age", "--draws", 8], {"weights.png"}),
+        (["--formula", "bought ~ 1"], {"weights.png", "ranks.png"}),
+    ],
+    ids=["one chain", "few draws", "no features"],
+)
+def test_a_posterior_is_written_without_the_pictures_that_it_does_not_allow(
+    command, table, tmp_path, options, pictures
+):
+    """Before, the draws were discarded when the last picture was refused."""
+    short = ["--draws", 30, "--tune", 20, "--chains", 2, "--rates", 0]
+    result = command("fit", table, "--sample", *short, *options)
+    assert result.exit_code == 0, result.stderr
+    assert {path.name for path in (tmp_path / "bayesdrop-output").iterdir()} == pictures | {
+        "posterior.nc", "weights.csv"
+    }  # fmt: skip
+    said = "ranks.png is left out: ranks: expected at least two chains of 20 draws" in result.stderr
+    assert said == ("ranks.png" not in pictures)
+
+
+@pytest.mark.parametrize(
+    ("function", "absent"),
+    [
+        ("bayesdrop.plots.rates_forest", {"rates.png"}),
+        ("bayesdrop.effects.table.weights_table", {"weights.csv", "weights.png"}),
+    ],
+)
+def test_a_table_or_picture_that_fails_costs_no_result(command, table, tmp_path, monkeypatch, function, absent):
+    def broken(*_, **__):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(function, broken)
+    result = command("fit", table, "--target", "bought")
+    assert result.exit_code == 0
+    assert f"Note: {min(absent)} is left out: division by zero" in result.stderr
+    assert {path.name for path in (tmp_path / "bayesdrop-output").iterdir()} == FILES - absent
+
+
+def test_a_report_that_fails_says_where_the_results_are(command, table, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("no such column")
+
+    monkeypatch.setattr("bayesdrop.cli.tables.show", broken)
+    result = command("fit", table, "--target", "bought")
+    assert (result.exit_code, result.stderr) == (
+        2, "bayesdrop fit: no such column (the results are in bayesdrop-output)\n"
+    )  # fmt: skip
+
+
 FORMULAS = ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "=cmd|' /C calc'!A0"]
 
 

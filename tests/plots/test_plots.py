@@ -182,3 +182,10 @@ def test_ranks_shows_the_worst_first_and_scalars():
 def test_ranks_of_too_few_draws(chains, draws):
     with pytest.raises(ValueError, match="at least two chains"):
         plots.ranks(_posterior(["a"], chains=chains, draws=draws))
+
+
+def test_a_posterior_without_features_has_neither_rates_nor_weights_to_draw():
+    empty = _posterior([])
+    for draw in (plots.ranks, plots.rates_forest):
+        with pytest.raises(ValueError, match="var: 'rate' has no entries, for the model has no features"):
+            draw(empty)
