@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from .._stored import stored_classes
 from .._typing import Float
 from .._validation import check_count, check_number, check_numbers, check_seed, refuse_masked, shown, takes_seed
+from ..posterior.arviz_groups.groups import read_attributes
 from ..posterior.leave_one_out import left_out_weights
 from .replicated import ends, read_replicated
 from .style import BLUE, GREY, LIGHT_GREY, MOST_SERIES, finished, light_grid, literal, new_axes, series_style, shortened
@@ -46,14 +48,15 @@ def reliability_curve(
         ``log_likelihood`` and ``posterior_predictive``, whose responses are weighted by leave-one-out weights.
     probabilities : array (n,) or (n, 2), Prediction, or dict from name to these, optional
         Probabilities of the positive class; two columns as from ``predict_proba``; or the result of ``bd.predict``,
-        whose mean is used.
+        whose classes say of which label its mean is the probability.
     bins : int, default=10
         Number of bins on [0, 1], at least 2; empty bins have no point.
     probability : float, default=0.9
         Probability content of the Wilson intervals and of the band.
     positive : label, optional
-        The positive class; by default the larger label, as in the estimators. For a posterior of three or more classes
-        it is required: the class to compare with all others.
+        The positive class; by default the larger label, as in the estimators, or of a posterior alone the second of its
+        classes. For a posterior of three or more classes it is required: the class to compare with all others. Columns
+        of an array are in the order of the labels, which rows of one class show only if they are false, true, 0 or 1.
     predictive : ArviZ object, optional
         Result of ``bd.posterior_predictive`` for these rows. A band shows the frequencies of the simulated responses
         in the bins of the first model, where the points are expected if that model is right.
@@ -89,22 +92,20 @@ def reliability_curve(
     probability = check_number(probability, "probability", above=0, below=1)
     bins = check_count(bins, "bins", 2, 10_000)
     if probabilities is None:
-        event, probabilities, name, place, classes = _of_posterior(y, positive)
-        swapped = False
+        event, probabilities, name, positive, labels = _of_posterior(y, positive)
     else:
-        event, name, swapped = _event(y, positive)
-        place, classes = int(not swapped), 2
+        event, name, positive, labels = _event(y, positive)
     models = probabilities if isinstance(probabilities, Mapping) else {"": probabilities}
     if not 1 <= len(models) <= MOST_SERIES:
         raise ValueError(f"probabilities: expected from one to {MOST_SERIES} models, got {len(models)}.")
-    chances = {str(key): _chance(value, len(event), swapped, str(key)) for key, value in models.items()}
+    chances = {str(key): _chance(value, len(event), positive, labels, str(key)) for key, value in models.items()}
     from scipy.stats import binomtest
 
     ax = new_axes(ax, 5.4, 5.6)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle="--", zorder=1, label="calibrated")
     edges = np.linspace(0, 1, bins + 1)
     if predictive is not None:
-        _band(ax, predictive, next(iter(chances.values())), edges, probability, place, classes)
+        _band(ax, predictive, next(iter(chances.values())), edges, probability, positive, labels)
     below = ax.inset_axes((0, -0.29, 1, 0.24), sharex=ax)
     for j, (key, chance) in enumerate(chances.items()):
         style, rows = series_style(j), np.histogram(chance, edges)[0]
@@ -134,9 +135,11 @@ def reliability_curve(
     return ax
 
 
-def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], str, int, int]:
-    """1.0 where the class was observed (n,), its leave-one-out probability (n,), the name of the event, the index of
-    the class, and the number of classes.
+def _of_posterior(
+    post: Any, positive: Any
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], str, str, list[str]]:
+    """1.0 where the class was observed (n,), its leave-one-out probability (n,), the name of the event, the label of
+    the class, and all labels.
     """
     try:
         replicated = read_replicated(post)
@@ -156,13 +159,13 @@ def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Fl
         (replicated.observed == k).astype(float),
         np.clip(chance, 0.0, 1.0),
         f"{replicated.name} = {label}, each row left out",
-        k,
-        len(replicated.labels),
+        label,
+        replicated.labels,
     )
 
 
-def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, bool]:
-    """1.0 where the positive class was observed (n,), its name, and whether it is the smaller of two labels."""
+def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, Any, list[Any]]:
+    """1.0 where the positive class was observed (n,), its name and label, and the labels in order, or all known."""
     from ..designs.rows import unique_labels
 
     refuse_masked(y, "y")
@@ -171,31 +174,66 @@ def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, bool]:
         raise ValueError(f"y: expected one label per row, (n,), got shape {y.shape}.")
     if any(label is None or label != label for label in y.tolist()):
         raise ValueError("y: missing labels; leave those rows out, here and in the probabilities.")
-    classes = unique_labels(y, "y")
-    if len(classes) > 2:
+    labels = list(unique_labels(y, "y"))
+    if len(labels) > 2:
         raise ValueError(
-            f"y: expected two classes, got {len(classes)}; draw one against the rest: y == label, and its column."
+            f"y: expected two classes, got {len(labels)}; draw one against the rest: y == label, and its column."
         )
-    if positive is None:
-        if len(classes) == 1 and not (y.dtype == bool or np.all(np.isin(y, (0, 1)))):
-            raise ValueError(f"y: every row is {str(classes[0])!r}; name the positive class by positive=label.")
-        positive = classes[-1] if len(classes) == 2 else 1
-    elif len(classes) == 2 and (np.ndim(positive) or positive not in classes.tolist()):
-        raise ValueError(f"positive: expected one of the classes {classes.tolist()}, got {shown(positive)}.")
+    if np.ndim(positive) or (len(labels) == 2 and positive is not None and positive not in labels):
+        raise ValueError(f"positive: expected one of the classes {np.array(labels).tolist()}, got {shown(positive)}.")
+    if len(labels) == 1 and labels[0] in (0, 1) and positive in (None, 0, 1):
+        labels = [0, 1]
+    elif positive is not None and positive not in labels:
+        labels = list(unique_labels(np.array([*labels, positive], dtype=object), "positive"))
+    elif positive is None and len(labels) == 1:
+        raise ValueError(f"y: every row is {str(labels[0])!r}; name the positive class by positive=label.")
+    positive = labels[-1] if positive is None else positive
     name = "the positive class" if y.dtype == bool else str(positive)
-    return (y == positive).astype(float), name, bool(len(classes) == 2 and positive == classes[0])
+    return (y == positive).astype(float), name, positive, labels
 
 
-def _chance(value: Any, n: int, swapped: bool, key: str) -> Float[np.ndarray, " n"]:
+def _place(positive: Any, labels: list[Any], classes: Any) -> int | None:
+    """Index of the positive label among the classes of a model, in any order and perhaps as texts; None if unknown.
+
+    Of two classes it is also known from the other label, as that of 0 among -1 and 1.
+
+    Examples
+    --------
+    >>> _place("no", ["no", "yes"], ["yes", "no"]), _place(0, [0, 1], [-1, 1]), _place("no", ["no"], ["no"])
+    (1, 0, None)
+    """
+    places = [
+        next((k for k, one in enumerate(classes) if one == label or str(one) == str(label)), None)
+        for label in (positive, *(label for label in labels if label != positive))
+    ]
+    if len(classes) == 2 and places[0] is None and places[-1] is not None:
+        return 1 - places[-1]
+    return places[0] if len(classes) > 1 else None
+
+
+def _chance(value: Any, n: int, positive: Any, labels: list[Any], key: str) -> Float[np.ndarray, " n"]:
     from ..posterior.prediction import Prediction
 
     where = f"probabilities[{key!r}]" if key else "probabilities"
     if isinstance(value, Prediction):
         if value.classes is None:
             raise ValueError(f"{where}: expected probabilities, got the predictions of a regression.")
-        value = np.column_stack([1 - value.mean, value.mean])
+        classes, mean = value.classes.tolist(), value.mean
+        place = _place(positive, labels, classes)
+        if place is None:
+            raise ValueError(
+                f"{where}: expected probabilities of {str(positive)!r}, got a prediction of the classes {classes}; "
+                "give y with these labels, or in place of the prediction its mean."
+            )
+        value = mean[:, place] if mean.ndim == 2 else mean if place == 1 else 1 - mean
     chance = check_numbers(value, where, "numbers in [0, 1]")
-    chance = chance[:, 0 if swapped else 1] if chance.ndim == 2 and chance.shape[1] == 2 else chance
+    if chance.ndim == 2 and chance.shape[1] == 2:
+        if len(labels) == 1:
+            raise ValueError(
+                f"{where}: every row of y is {str(positive)!r}, so that the order of the two columns is unknown; give "
+                "the column of that label alone."
+            )
+        chance = chance[:, labels.index(positive)]
     if chance.shape != (n,):
         raise ValueError(f"{where}: expected {n} probabilities, one for each label of y, got shape {chance.shape}.")
     if not np.all((chance >= 0) & (chance <= 1)):
@@ -217,25 +255,25 @@ def _means(
 
 
 def _band(
-    ax: Any,
-    predictive: Any,
-    chance: Float[np.ndarray, " n"],
-    edges: Float[np.ndarray, " edges"],
-    probability: float,
-    place: int,
-    classes: int,
-) -> None:
-    """Draw the frequencies of the class with the index ``place`` in simulated responses of so many classes."""
+    ax: Any, predictive: Any, chance: Float[np.ndarray, " n"], edges: Float[np.ndarray, " edges"],
+    probability: float, positive: Any, labels: list[Any],
+) -> None:  # fmt: skip
+    """Draw the frequencies of a label in simulated responses, whose classes are ``labels`` if they have no names."""
     from ..posterior.draws.draws import read_group
 
-    drawn = read_group(predictive, "posterior_predictive", "predictive")["y"].stack(sample=("chain", "draw"))
+    group = read_group(predictive, "posterior_predictive", "predictive")
+    classes = stored_classes(read_attributes(predictive))
+    if classes is None:
+        classes = np.asarray(group["class"] if "class" in group.coords else labels)
+    drawn = group["y"].stack(sample=("chain", "draw"))
     simulated = np.maximum(drawn.transpose("sample", "obs_id").values, 0)  # -1 and 1 are two classes as well
     if simulated.shape[1] != len(chance):
         raise ValueError(f"predictive: expected {len(chance)} rows, those of y, got {simulated.shape[1]}.")
-    if not np.all(np.isin(simulated, range(classes))):
+    place = _place(positive, labels, classes.tolist())
+    if place is None or not np.all(np.isin(simulated, range(len(classes)))):
         raise ValueError(
-            f"predictive: expected responses of {classes} classes, those of y, got {simulated.max():g} among them; for "
-            "one of more classes give the posterior in place of y, and positive=label."
+            f"predictive: expected responses with the class {str(positive)!r}, got indices up to {simulated.max():g} "
+            f"of the classes {classes.tolist()}; give y with the labels of the model."
         )
     low, high = ends(_means(chance, simulated == place, edges), probability)
     ax.fill_between(

@@ -251,7 +251,7 @@ def test_refusals(counts, labels):
         plots.loo_pit(three)
     with pytest.raises(ValueError, match="expected a posterior of classes, got one of numbers"):
         plots.reliability_curve(counts)
-    with pytest.raises(ValueError, match="predictive: expected responses of 2 classes, those of y, got 2 among them"):
+    with pytest.raises(ValueError, match=r"the class '1', got indices up to 2 of the classes \['a', 'b', 'c'\]"):
         plots.reliability_curve([0, 1, 1], [0.1, 0.2, 0.3], predictive=made(y, y[None, None], classes=["a", "b", "c"]))
 
 

@@ -133,6 +133,11 @@ def test_predictive_band_is_where_the_model_expects_the_frequencies(positive):
     assert "posterior predictive, 90 %" in texts(ax)
 
 
+def predicted(*classes, mean=(0.2, 0.6)):
+    """The result of ``bd.predict`` of a point fit to classes."""
+    return bd.Prediction(np.array(mean), None, None, None, 0.9, None, np.array(classes))
+
+
 def test_reliability_takes_predictions_of_a_posterior():
     draws = xr.Dataset(
         {"weight": (("chain", "draw", "feature"), [[[2.0], [1.0]]]), "intercept": (("chain", "draw"), [[0.0, 0.0]])},
@@ -154,11 +159,66 @@ def test_reliability_takes_predictions_of_a_posterior():
         (([0, 1], {"a": [0.1, 1.3]}), r"probabilities\['a'\]: expected numbers in \[0, 1\], got from 0.1 to 1.3"),
         ((["no", "no"], [0.1, 0.2]), "every row is 'no'"),
         (([0, 1], {}), "from one to 7 models, got 0"),
+        (
+            ([True, False], predicted("no", "yes")),
+            r"probabilities of 'True', got a prediction of the classes \['no', 'yes'",
+        ),
     ],
 )
 def test_reliability_says_what_does_not_fit(arguments, message):
     with pytest.raises(ValueError, match=message):
         plots.reliability_curve(*arguments)
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], ["yes", "no"], [1, 2], [2, 1], [False, True], [1, 0], [-1, 1]])
+def test_reliability_of_a_prediction_is_that_of_its_classes(classes):
+    """A formula such as ``ill['no'] ~ age`` models the label that sorts first; a band has the same classes."""
+    rng = np.random.default_rng(5)
+    chance = np.repeat([0.1, 0.4], 200)
+    event, drawn = rng.random(400) < chance, rng.random((1, 100, 400)) < chance
+    y = np.array(classes)[event.astype(int)]
+    group = xr.Dataset({"y": (("chain", "draw", "obs_id"), drawn.astype(np.int8))})
+    simulated = bd.groups.assemble({"posterior_predictive": group}, attributes(bd.Model(), classes))
+    named = bd.groups.assemble({"posterior_predictive": group.assign_coords({"class": [str(one) for one in classes]})})
+    for positive in (None, *classes):
+        for predictive in (simulated, named):
+            ax = plots.reliability_curve(
+                y, predicted(*classes, mean=chance), positive=positive, bins=10, predictive=predictive
+            )
+            swapped = (max(classes) if positive is None else positive) == classes[0]
+            place = np.sort([0.9, 0.6] if swapped else [0.1, 0.4])
+            points = ax.containers[0].lines[0].get_xydata()
+            np.testing.assert_allclose(points[:, 0], place)
+            np.testing.assert_allclose(points[:, 1], place, atol=0.1)
+            np.testing.assert_allclose(
+                np.unique(ax.collections[0].get_paths()[0].vertices[:, 1]).mean(), place.mean(), atol=0.05
+            )
+    # Labels that no model has seen as such: 0 is the class beside 1.
+    if classes == [-1, 1]:
+        ax = plots.reliability_curve(event.astype(int), predicted(-1, 1, mean=chance), positive=0)
+        np.testing.assert_allclose(ax.containers[0].lines[0].get_xydata()[:, 0], [0.6, 0.9])
+
+
+def test_reliability_of_one_of_many_classes():
+    mean = np.tile([0.1, 0.2, 0.7], (2, 1))
+    ax = plots.reliability_curve(["c", "b"], predicted("a", "b", "c", mean=mean), positive="b")
+    np.testing.assert_allclose(ax.containers[0].lines[0].get_xydata(), [[0.2, 0.5]])
+
+
+def test_reliability_of_rows_of_one_class():
+    both = np.tile([0.9, 0.1], (3, 1))
+    for y, positive, place in [
+        (["no"] * 3, "yes", 0.1), (["yes"] * 3, "no", 0.9), ([0] * 3, 0, 0.9), ([0] * 3, None, 0.1),
+        ([2] * 3, 1, 0.9), ([False] * 3, False, 0.9), ([True] * 3, None, 0.1),
+    ]:  # fmt: skip
+        ax = plots.reliability_curve(y, both, positive=positive)
+        np.testing.assert_allclose(ax.containers[0].lines[0].get_xydata()[0, 0], place)
+    ax = plots.reliability_curve(["no"] * 3, predicted("no", "yes", mean=both[:, 1]), positive="no")
+    np.testing.assert_allclose(ax.containers[0].lines[0].get_xydata(), [[0.9, 1.0]])
+    ax = plots.reliability_curve(["no"] * 3, both[:, 0], positive="no")
+    np.testing.assert_allclose(ax.containers[0].lines[0].get_xydata(), [[0.9, 1.0]])
+    with pytest.raises(ValueError, match="every row of y is 'no', so that the order of the two columns is unknown"):
+        plots.reliability_curve(["no"] * 3, both, positive="no")
 
 
 def test_reliability_says_which_option_does_not_fit():
