@@ -17,6 +17,7 @@ from .style import (
     finished,
     legend_above,
     light_grid,
+    literal,
     name_rows,
     new_axes,
     series_style,
@@ -229,12 +230,9 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     numeric = table[axis].dtype.kind in "iuf"
     ax = new_axes(ax, 6.0, 3.8)
     levels = list(dict.fromkeys(table[axis]))
-    for j, (key, rows) in enumerate(groups):
+    labels = _names_of_lines(others, [key if isinstance(key, tuple) else (key,) for key, _ in groups])
+    for j, ((_, rows), label) in enumerate(zip(groups, labels, strict=True)):
         style = series_style(j)
-        values = zip(others, key if isinstance(key, tuple) else (key,), strict=True)
-        label = shortened(
-            ", ".join(f"{name} = {v:.4g}" if isinstance(v, float) else f"{name} = {v}" for name, v in values)
-        )
         y = rows["prediction"].to_numpy(dtype=float)
         ends = (rows["low"].to_numpy(dtype=float), rows["high"].to_numpy(dtype=float)) if has_intervals else (y, y)
         if numeric:
@@ -262,3 +260,25 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     if others:
         legend_above(ax, 3)
     return ax
+
+
+def _names_of_lines(variables: list[str], keys: list[tuple[Any, ...]]) -> list[str]:
+    """Values of the variables of each line, with four digits and 32 letters, or as many as tell the lines apart.
+
+    Examples
+    --------
+    >>> _names_of_lines(["inc"], [(100001.0,), (100002.0,)]), _names_of_lines(["z"], [(1 / 3,), (2.0,)])
+    (['inc = 100001', 'inc = 100002'], ['z = 0.3333', 'z = 2'])
+    """
+    for digits in range(4, 18):  # 17 digits are all that a number has
+        texts = [
+            ", ".join(
+                f"{name} = {value:.{digits}g}" if isinstance(value, float) else f"{name} = {value}"
+                for name, value in zip(variables, key, strict=True)
+            )
+            for key in keys
+        ]
+        if len(set(texts)) == len(texts):
+            break
+    names = [shortened(text) for text in texts]
+    return names if len(set(names)) == len(names) else [literal(text) for text in texts]

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.stats import binomtest
@@ -286,3 +287,17 @@ def test_a_forest_of_weights_shows_the_largest_with_their_intervals():
     assert ax.get_xlabel().startswith("Average marginal effect")
     with pytest.raises(TypeError, match="table: expected what bd.weights_table"):
         bd.plots.weights_forest([1.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([100001.0, 100002.0], ["100001", "100002"]),
+        ([1 / 3, 2.0], ["0.3333", "2"]),
+        ([0.1, np.nextafter(0.1, 1)], ["0.10000000000000001", "0.10000000000000002"]),
+        (["a" * 40 + "1", "a" * 40 + "2"], ["a" * 40 + "1", "a" * 40 + "2"]),
+    ],
+)
+def test_lines_of_effects_are_told_apart_by_their_names(values, expected):
+    table = pd.DataFrame({"x": [0.0, 1.0] * 2, "inc": np.repeat(values, 2), "prediction": 0.5})
+    assert texts(plots.effects(table)) == [f"inc = {value}" for value in expected]
