@@ -118,6 +118,7 @@ def build_app() -> Any:
 
     @app.command(short_help="Fit a table and write the results.")
     def fit(
+        context: typer.Context,
         path: Annotated[Path, table],
         formula: Annotated[str | None, option(metavar="TEXT", help='Such as "ill ~ scale(age) + site".')] = None,
         target: Annotated[str | None, option(metavar="COLUMN", help="Response, of all other columns.")] = None,
@@ -174,12 +175,16 @@ def build_app() -> Any:
 
         Example: bayesdrop fit patients.csv --formula "relapsed ~ age + C(site)" --rates group --sample
         """
-        marks = {"decimal": decimal, "thousands": thousands, "na_values": na_values, "encoding": encoding}
+        marks: Any = {"decimal": decimal, "thousands": thousands, "na_values": na_values, "encoding": encoding}
         sampler = {"draws": draws, "tune": tune, "chains": chains, "seed": seed, "checkpoint": checkpoint}
 
         def work() -> Any:
             from .tables import fit_table, formula_of, read_table
 
+            for name in () if sample else sampler:
+                source = context.get_parameter_source(name)
+                if source is not None and source.name != "DEFAULT":
+                    raise ValueError(f"--{name}: expected with --sample alone, got a point fit; add --sample.")
             frame = read_table(path, sep=sep, **marks)
             text, frame = formula_of(frame, formula, target, drop or [])
             with staged(out) as stage:
@@ -200,7 +205,8 @@ def build_app() -> Any:
         ],
         path: Annotated[Path, table],
         keep: Annotated[
-            list[str] | None, option(metavar="COLUMN", help="Column to copy to the predictions; repeat for more.")
+            list[str] | None,
+            option(metavar="COLUMN", help="Column to copy as it is to the predictions; repeat for more."),
         ] = None,
         sep: Sep = None,
         decimal: Decimal = None,
@@ -215,12 +221,14 @@ def build_app() -> Any:
 
         Example: bayesdrop predict bayesdrop-output new-patients.csv --keep patient
         """
-        marks = {"decimal": decimal, "thousands": thousands, "na_values": na_values, "encoding": encoding}
+        marks = {
+            "sep": sep, "decimal": decimal, "thousands": thousands, "na_values": na_values, "encoding": encoding,
+        }  # fmt: skip
 
         def work() -> Any:
-            from .tables import predict_table, read_table
+            from .tables import predict_table
 
-            return predict_table(model, read_table(path, sep=sep, **marks), out, keep or [])
+            return predict_table(model, path, marks, out, keep or [])
 
         _run("predict", out, work)
 

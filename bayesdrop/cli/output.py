@@ -22,8 +22,9 @@ __all__ = ["complain", "console", "in_options", "plain", "show", "staged", "tell
 
 # Letters beyond ASCII in printed results, for terminals that show ASCII alone.
 _ASCII = str.maketrans({"–": "-", "−": "-", "…": "...", "±": "+-", "≥": ">=", "≤": "<=", "×": "x"})
-# First characters of a cell that a spreadsheet runs as a formula.
+# First characters of a cell that a spreadsheet runs as a formula, unless it is a number.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
+_NUMBER = re.compile(r"[+-][0-9.,]*[0-9](?:[eE][+-]?[0-9]+)?")
 _NAMES = {"fit.nc", "posterior.nc", "weights.csv", "weights.png", "rates.png", "ranks.png", "demo.png"}
 
 
@@ -52,8 +53,10 @@ def staged(folder: Path) -> Iterator[Path]:
             raise ValueError(
                 f"--out: cannot write to {folder}: {reason}; name a folder that you may write to."
             ) from None
+        _refuse_folders(folder, _NAMES)
         yield stage
         files = sorted(stage.iterdir())
+        _refuse_folders(folder, {path.name for path in files})
         for path in files:
             with open(path, "r+b") as file:
                 os.fsync(file.fileno())
@@ -71,6 +74,15 @@ def staged(folder: Path) -> Iterator[Path]:
             for path in created:
                 if path.is_dir() and not any(path.iterdir()):
                     path.rmdir()
+
+
+def _refuse_folders(folder: Path, names: set[str]) -> None:
+    """Raise ValueError if a folder has the name of a file that is to be written: nothing could take its place."""
+    for name in sorted(names):
+        if (folder / name).is_dir() and not (folder / name).is_symlink():
+            raise ValueError(
+                f"--out: expected a file or nothing at {folder / name}, got a folder; rename it, or name another --out."
+            )
 
 
 def write_results(stage: Path, result: Any, fit: Any = None) -> Any:
@@ -149,7 +161,8 @@ def write_table(frame: Any, path: Path, suffix: str = ".csv") -> None:
         if not isinstance(cell, str):
             return cell
         # A carriage return is not quoted, and would begin a new row.
-        return (f"'{cell}" if cell[:1] in _FORMULA else cell).replace("\r", "\n")
+        runs = cell[:1] in _FORMULA and not _NUMBER.fullmatch(cell)
+        return (f"'{cell}" if runs else cell).replace("\r", "\n")
 
     if suffix == ".parquet":
         frame.to_parquet(path, index=False)

@@ -19,8 +19,10 @@ __all__ = ["fit_table", "formula_of", "predict_table", "read_table"]
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
-def read_table(path: Path, **options: Any) -> Any:
+def read_table(path: Path, texts: list[str] | None = None, **options: Any) -> Any:
     """Read a .csv, .tsv or .parquet file with pandas, of which ``options`` are arguments; None is pandas' default.
+
+    The columns ``texts`` of a file of text are read letter by letter: 007 stays 007, and NA is no missing value.
 
     Raises
     ------
@@ -44,7 +46,8 @@ def read_table(path: Path, **options: Any) -> Any:
                 return pd.read_parquet(path)
             # Without index_col=False the first column of rows with a cell too many would become their index.
             defaults = {"sep": _SEPARATORS[suffix], "index_col": False, "low_memory": False}
-            return pd.read_csv(path, **(defaults | settings))
+            literally = {"dtype": dict.fromkeys(texts, str), "na_filter": False} if texts else {}
+            return pd.read_csv(path, **(defaults | settings | literally))
     except MemoryError:
         raise
     except Exception as error:  # of pandas, pyarrow and decompressors, which have no class in common
@@ -138,8 +141,8 @@ def _model(design: Any, loss: str | None, rates: str | None) -> Any:
     return replace(model, weight_prior=Normal(1.0, relative=True, of_response=True))
 
 
-def predict_table(model: Path, frame: Any, out: Path, keep: list[str]) -> Callable[[], None]:
-    """Predict the rows of a data frame by a file that ``bayesdrop fit`` wrote, and write them as .csv or .parquet.
+def predict_table(model: Path, path: Path, marks: dict[str, Any], out: Path, keep: list[str]) -> Callable[[], None]:
+    """Predict the rows of a table by a file that ``bayesdrop fit`` wrote, and write them as .csv or .parquet.
 
     Returns
     -------
@@ -149,12 +152,13 @@ def predict_table(model: Path, frame: Any, out: Path, keep: list[str]) -> Callab
     Raises
     ------
     ValueError
-        If there is no such file, or it cannot predict these rows.
+        If there is no such file, it cannot predict these rows, or a column to keep has the name of another.
     """
     from ..fitting.results.result import Fit
     from ..posterior.arviz_groups.groups import load
     from ..posterior.prediction import predict
 
+    frame = read_table(path, **marks)
     files = [model / name for name in ("fit.nc", "posterior.nc")] if model.is_dir() else [model]
     files_present = [file for file in files if file.is_file()]
     if len(files_present) != 1:
@@ -176,9 +180,20 @@ def predict_table(model: Path, frame: Any, out: Path, keep: list[str]) -> Callab
     table = prediction.to_frame()
     if prediction.classes is not None and "mean" in table:
         table = table.rename(columns={"mean": f"probability_{prediction.classes[1]}"})
+    for name in keep:
+        if name in ("row", *table.columns) or keep.count(name) > 1:
+            raise ValueError(
+                f"--keep: expected columns whose names the predictions do not have, each once, got {name!r}; the "
+                f"predictions have {', '.join(['row', *table.columns[:8]])}; rename the column in the table."
+            )
+    # As the table has them: read as numbers, 007 would be 7.
+    copied = read_table(path, keep, **marks) if keep else frame
     for name in reversed(keep):
-        table.insert(0, name, frame[name], allow_duplicates=True)
-    table.insert(0, "row", table.index, allow_duplicates=True)
+        table.insert(0, name, copied[name].to_numpy())
+    number = "row"
+    while number in table:  # a class of this name
+        number += "_"
+    table.insert(0, number, table.index)
     with replacing(out) as temporary:
         write_table(table, temporary, out.suffix)
     return lambda: tell(prediction)

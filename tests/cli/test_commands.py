@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import bayesdrop as bd
+from bayesdrop.cli.output import staged
 
 FILES = {"fit.nc", "weights.csv", "weights.png", "rates.png"}
 BY_TARGET = ["--target", "bought"]
@@ -114,6 +115,33 @@ def test_missing_values(command, shop, tmp_path, options):
     np.testing.assert_array_equal(written.weight, expected.weight)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_are_copied_letter_by_letter(command, shop, tmp_path, suffix):
+    texts = ["000", "-1.50", "NA", "", "1,5", "1e5", " a ", "True", "=1+1", "99999999999999999999"]
+    shop = shop[:10].assign(number=np.arange(10) - 0.5)
+    shop["id"], shop["id.1"] = texts, texts[::-1]
+    shop.rename(columns={"id.1": "id"}).to_csv(tmp_path / "shop.csv", index=False)
+    assert command("fit", "shop.csv", "--formula", "number ~ age", "--rates", 0).exit_code == 0
+    kept = ["--keep", "id", "--keep", "number", "--keep", "id.1"]
+    result = command("predict", "bayesdrop-output", "shop.csv", *kept, "--na-values", "1e5", "--out", f"p.{suffix}")
+    assert result.exit_code == 0, result.stderr
+    path = tmp_path / f"p.{suffix}"
+    written = pd.read_csv(path, dtype=str, na_filter=False) if suffix == "csv" else pd.read_parquet(path)
+    texts = [text.replace("=", "'=") for text in texts] if suffix == "csv" else texts
+    assert written["id"].tolist() == texts
+    assert written["id.1"].tolist() == texts[::-1]
+    assert written["number"].tolist() == [f"{k - 0.5}" for k in range(10)]
+    assert written.columns[:4].tolist() == ["row", "id", "number", "id.1"]
+
+
+def test_classes_called_row_and_label(command, shop, tmp_path):
+    shop["color"] = shop["color"].replace({"red": "row", "blue": "label"})
+    shop.to_csv(tmp_path / "shop.csv", index=False)
+    assert command("fit", "shop.csv", "--formula", "color ~ age", "--rates", 0).exit_code == 0
+    assert command("predict", "bayesdrop-output", "shop.csv", "--out", "p.parquet").exit_code == 0
+    assert pd.read_parquet(tmp_path / "p.parquet").columns.tolist() == ["row_", "green", "label", "row", "label_"]
+
+
 def test_levels_that_are_new(command, shop, table, tmp_path):
     shop[:9].assign(color="mauve").to_csv(tmp_path / "new.csv", index=False)
     assert command("fit", table, *BY_TARGET).exit_code == 0
@@ -176,6 +204,11 @@ def test_thousands(command, shop, tmp_path):
         (["shop.csv", "--target", "color", "--loss", "Hinge"], "y: expected two classes, got 3"),
         (["shop.csv", *BY_TARGET, "--rates", "some"], "--rates: expected tuned, feature, group"),
         (["shop.csv", *BY_TARGET, "--sample", "--seed", 2**32], "seed: expected"),
+        (["shop.csv", *BY_TARGET, "--draws", 1000], "--draws: expected with --sample alone, got a point fit; add --s"),
+        (["shop.csv", *BY_TARGET, "--tune", 5], "--tune: expected with --sample alone"),
+        (["shop.csv", *BY_TARGET, "--chains", 2], "--chains: expected with --sample alone"),
+        (["shop.csv", *BY_TARGET, "--seed", 0], "--seed: expected with --sample alone"),
+        (["shop.csv", *BY_TARGET, "--checkpoint", "parts"], "--checkpoint: expected with --sample alone"),
         (["shop.csv", *BY_TARGET, "--sample", "--checkpoint", "shop.csv"], "checkpoint: shop.csv is a file"),
     ],
 )
@@ -202,11 +235,21 @@ def test_bad_input_is_one_line_and_leaves_nothing(command, shop, table, tmp_path
         (["bayesdrop-output", "absent.csv"], "TABLE: absent.csv does not exist"),
         (["bayesdrop-output", "few.csv"], "no column 'age'"),
         (["bayesdrop-output", "shop.csv", "--keep", "name"], "--keep: no column 'name'"),
+        (
+            ["bayesdrop-output", "shop.csv", "--keep", "label"],
+            "--keep: expected columns whose names the predictions do",
+        ),
+        (
+            ["bayesdrop-output", "shop.csv", "--keep", "row"],
+            "not have, each once, got 'row'; the predictions have row,",
+        ),
+        (["bayesdrop-output", "shop.csv", "--keep", "age", "--keep", "age"], "each once, got 'age'"),
         (["bayesdrop-output", "shop.csv", "--out", "p.txt"], "--out: expected a .csv or .parquet file, got 'p.txt'"),
         (["bayesdrop-output", "shop.csv", "--out", "no/p.csv"], "the folder 'no' does not exist"),
     ],
 )
-def test_bad_rows_are_one_line_and_write_nothing(command, table, tmp_path, arguments, message):
+def test_bad_rows_are_one_line_and_write_nothing(command, table, shop, tmp_path, arguments, message):
+    shop.assign(label="as observed", row=1).to_csv(tmp_path / table, index=False)
     assert command("fit", table, "--formula", "bought ~ age + color", "--rates", "0.1").exit_code == 0
     (tmp_path / "few.csv").write_text("color\nred\n")
     (tmp_path / "empty").mkdir()
@@ -255,7 +298,27 @@ def test_output_that_cannot_be_written_is_found_before_the_work(command, table, 
             result = command(*arguments, "--out", out)
             assert result.exit_code == 2
             assert f"--out: cannot write to {out}" in result.stderr
-    assert names(tmp_path) == {"shop.csv"}
+    (tmp_path / "out" / "weights.csv").mkdir(parents=True)
+    result = command("fit", table, *BY_TARGET, "--out", "out")
+    assert result.exit_code == 2
+    assert "--out: expected a file or nothing at out/weights.csv, got a folder; rename it" in result.stderr
+    assert names(tmp_path / "out") == {"weights.csv"}
+    assert names(tmp_path) == {"shop.csv", "out"}
+
+
+def test_no_file_is_replaced_where_one_cannot_be(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    (tmp_path / "b.txt").mkdir()
+
+    def write():
+        with staged(tmp_path) as stage:
+            for name in ("a.txt", "b.txt"):
+                (stage / name).write_text("new")
+
+    with pytest.raises(ValueError, match=r"at .*b\.txt, got a folder"):
+        write()
+    assert (tmp_path / "a.txt").read_text() == "old"
+    assert names(tmp_path) == {"a.txt", "b.txt"}
 
 
 @pytest.mark.slow_cases("130")
