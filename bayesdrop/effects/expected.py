@@ -28,10 +28,10 @@ from ..designs.rows import check_sample_weight
 from ..fitting.results.laplace import why_no_covariance
 from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws.draws import Draws
-from ..posterior.draws.new_rows import draws_of_fit, for_rows, match_design, match_offset
+from ..posterior.draws.new_rows import for_rows, match_design, match_offset
 from .averages import RULES, Average, Averaged, Averages, average_response
 from .naming import prediction_name
-from .sources import PointFit, calibrated, chosen_of, point_fits
+from .sources import PointFit, chosen_of, draws_of, point_fits
 from .table import LAPLACE, interval_of, read_posterior
 from .variables import Variables
 
@@ -132,10 +132,7 @@ class EffectRows:
         check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
         fits = point_fits(result)
         corrupted_inputs = corrupted_inputs or bool(getattr(chosen_of(result), "arrives_noised", False))
-        if fits is None:
-            sources = [read_posterior(result, draws)]
-        else:
-            sources = [draws_of_fit(calibrated(one.fit, result, corrupted_inputs)) for one in fits]
+        sources = [read_posterior(result, draws)] if fits is None else draws_of(fits, result, corrupted_inputs)
         first = sources[0]
         X, average_weight, offset = complete_rows(X, first.feature_names, first.facts, average_weight, offset)
         sources = [for_rows(one, X) for one in sources]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +14,11 @@ from ..estimators.classes import joint_model
 from ..estimators.validation import default_names, facts_of
 from ..fitting.results.result import Fit
 from ..losses import Logistic
+from ..posterior.draws.draws import Draws
+from ..posterior.draws.new_rows import draws_of_fit
 from ..rates import Fixed
 
-__all__ = ["PointFit", "calibrated", "chosen_of", "point_fits"]
+__all__ = ["PointFit", "chosen_of", "draws_of", "point_fits"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,15 @@ def chosen_of(result: Any) -> Any:
     return getattr(result, "best_estimator_", result)
 
 
-def calibrated(fit: Fit, result: Any, corrupted_inputs: bool) -> Fit:
-    """Return a fit whose probabilities are those of ``predict_proba`` where an estimator calibrates two classes.
+def draws_of(fits: Sequence[PointFit], result: Any, corrupted_inputs: bool) -> list[Draws]:
+    """Return the point fits of a result as draws, whose probabilities are those of ``predict_proba``."""
+    return [draws_of_fit(_calibrated(one.fit, result, corrupted_inputs)) for one in fits]
 
-    The log-odds are then linear in the mean score: those of a plain logistic regression.
+
+def _calibrated(fit: Fit, result: Any, corrupted_inputs: bool) -> Fit:
+    """Return the plain logistic regression that has the calibrated log-odds of two classes, or the fit.
+
+    Such log-odds are linear in the mean score.
     """
     estimator = chosen_of(result)
     found = estimator._calibrated() if hasattr(estimator, "_calibrated") and len(estimator.classes_) == 2 else None
