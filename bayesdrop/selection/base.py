@@ -238,14 +238,14 @@ class DropoutCV(SearchParameters, BaseEstimator):
         Cs = np.array([C for C, _ in keys])
         # Candidates that were not tried on all folds rank last.
         whole = ~np.isnan(table).any(axis=1)
-        rounded = np.where(np.isnan(mean), -np.inf, mean)
-        order = rankdata(-np.where(whole | ~whole.any(), rounded, -np.inf), method="min").astype(np.int32)
+        losses = np.where(whole | ~whole.any(), search.table.rounded(keys), np.inf)
+        order = rankdata(losses, method="min").astype(np.int32)
         self.cv_results_: dict[str, Any] = {
             "param_rates": rates,
             "param_C": Cs,
             "params": [{"rates": r, "C": float(C)} for r, C in zip(rates, Cs, strict=True)],
             **{f"split{k}_test_score": table[:, k] for k in range(table.shape[1])},
-            "mean_test_score": np.where(whole, table.mean(axis=1), mean),
+            "mean_test_score": mean,
             "std_test_score": table.std(axis=1),
             "standard_error_test_score": np.array([search.table.error(key) for key in keys]),
             "rank_test_score": order,

@@ -110,7 +110,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     best_rates_ : float or Rates
         Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
-        Mean score of the chosen candidate over the folds.
+        Mean score of the chosen candidate, over the held-out rows by their weights; with ``scoring`` over the folds.
     best_index_ : int
         Index of the chosen candidate in ``cv_results_``.
     best_estimator_ : estimator
@@ -240,7 +240,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     best_rates_ : float or Rates
         Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
-        Mean score of the chosen candidate over the folds.
+        Mean score of the chosen candidate, over the held-out rows by their weights; with ``scoring`` over the folds.
     best_index_ : int
         Index of the chosen candidate in ``cv_results_``.
     best_estimator_ : estimator

@@ -22,6 +22,7 @@ from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.validation import check_here, default_names, intact, missing_of
 from ..fitting.tuning.folds import Rows, make_folds, standard_error
+from ..fitting.tuning.scores import SAME
 from ..rates.base import check_rate
 
 if TYPE_CHECKING:
@@ -199,7 +200,8 @@ class RatePath(BaseEstimator):
     def best_rate_(self) -> float:
         """Rate with the best score, the first of equals."""
         check_is_fitted(self, "scores_")
-        return float(self.rates_[np.nanargmax(self.scores_)])
+        best = self.scores_[np.nanargmax(self.scores_)]
+        return float(self.rates_[np.argmax(self.scores_ >= best - SAME * abs(best))])
 
     def to_dataset(self) -> xr.Dataset:
         """Return the path as an :class:`xarray.Dataset` on dims ``rate``, ``class``, ``feature``, with names.

@@ -138,3 +138,46 @@ def test_the_order_of_candidates_does_not_matter(searched):
 def test_a_search_without_a_fit_has_no_score():
     with pytest.raises(NotFittedError):
         bd.DropoutRidgeCV().score([[1.0]], [1.0])
+
+
+SEARCHES = {
+    "ridge": lambda k: bd.DropoutRidgeCV(),
+    "ridge, folds": lambda k: bd.DropoutRidgeCV([0.0, 0.3], cv=3),
+    "ridge, scorer": lambda k: bd.DropoutRidgeCV([0.0, 0.3], cv=3, scoring="neg_mean_squared_error"),
+    "svr": lambda k: bd.DropoutSVRCV([0.0], Cs=k * np.array([0.01, 0.1, 1.0, 10.0]), cv=3, epsilon=0.1 * k),
+    "median": lambda k: bd.DropoutSVRCV([0.0], Cs=k * np.array([0.01, 0.1, 1.0, 10.0]), cv=3, epsilon=0.0),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_choice_does_not_depend_on_the_units_of_the_response(name):
+    """``k y`` has the losses of ``y`` times ``k²`` or ``k``: equal losses are equal relative to their size."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X @ [1.0, -1.0, 0.5] + rng.normal(size=60)
+    plain = SEARCHES[name](1.0).fit(X, y)
+    for k in (1e-8, 1e6):
+        model = SEARCHES[name](k).fit(X, k * y)
+        assert model.C_ == pytest.approx(plain.C_ if "ridge" in name else k * plain.C_)
+        assert model.best_rates_ == plain.best_rates_
+        np.testing.assert_allclose(model.coef_ / k, plain.coef_, rtol=1e-4)
+        np.testing.assert_array_equal(model.cv_results_["rank_test_score"], plain.cv_results_["rank_test_score"])
+        assert k > 1 or f"{model.selection_.chosen.loss:.4g} ±" in str(model.selection_)
+
+
+@pytest.mark.parametrize("size", [1e-20, -1.0, 1e20])
+def test_scores_that_differ_by_rounding_errors_are_equal(size):
+    X, y = noisy()
+    scores = iter(size * (1 + np.random.default_rng(0).uniform(-1e-13, 1e-13, size=100)))
+    model = bd.DropoutSVCCV([0.3, 0.0], Cs=(0.1, 1.0), cv=2, scoring=lambda *_: next(scores)).fit(X, y)
+    assert (model.best_index_, model.best_rates_, model.C_) == (0, 0.3, 0.1)
+    assert model.cv_results_["rank_test_score"].tolist() == [1] * 4
+
+
+def test_the_choice_for_a_constant_is_the_smallest_C():
+    """All candidates fit it exactly, up to rounding errors, which are no losses."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for constant in (3.3, 3.3e9, 3.3e-9):
+        model = bd.DropoutRidgeCV([0.5, 0.0], Cs=(0.1, 1.0)).fit(X, np.full(40, constant))
+        assert (model.C_, model.best_rates_) == (0.1, 0.5)
+        assert all(one.loss == 0 for one in model.selection_.candidates)

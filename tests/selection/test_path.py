@@ -135,3 +135,10 @@ def test_bad_test_rows():
         bd.RatePath(bd.DropoutSVC(), GRID, cv=2).fit(X, y, X_test=X, y_test=y)
     with pytest.raises(ValueError, match="takes no rates"):
         bd.RatePath(bd.DropoutSVC(noise=bd.GaussianNoise(0.1)), GRID).fit(X, y)
+
+
+@pytest.mark.parametrize("size", [1e-20, -1.0])
+def test_of_scores_that_differ_by_rounding_errors_the_first_rate_is_best(size):
+    scores = iter(size * (1 - np.array([0.0, 2e-16, 0.0, 0.0, 0.0, 4e-16, 0.0, 0.0])))
+    path = bd.RatePath(bd.DropoutLogisticRegression(), [0.3, 0.0], cv=2, scoring=lambda *_: next(scores))
+    assert path.fit(*data("two classes")).best_rate_ == 0.3

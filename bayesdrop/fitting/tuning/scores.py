@@ -18,6 +18,10 @@ alone decide.
 If new rows will be noised, each has a single noised score: the loss, instead of the probability, is then averaged over
 the normal score.
 
+The loss of a candidate is the mean over its held-out rows by their weights, ``Σ s_i ℓ_i/Σ s_i``, whatever the folds; a
+score of a whole fold counts once. Its standard error over ``F`` folds with the weights ``S_f`` and the means ``ℓ_f`` is
+``√(F/(F − 1) Σ S_f² (ℓ_f − ℓ̄)²)/Σ S_f``.
+
 Candidates are compared on the same rows, which share most of the variation of the losses. With ``d_i`` the difference
 of the losses of two candidates at row ``i``, ``s_i`` the weight of the row, and ``u_i`` the weight that counts as one
 observation, the standard error of the mean difference is ``√(Σ s_i u_i (d_i − d̄)²)/Σ s_i``; for losses of whole folds
@@ -26,7 +30,7 @@ it is the standard error over the folds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
@@ -39,9 +43,15 @@ from ...losses.normal_score import gauss_hermite
 from ...losses.protocols import Classifying, require
 from ...losses.softmax import log_sum_exp, normal_points
 from .calibration import best_slope, by_class, slopes_without
-from .folds import standard_error
 
 __all__ = ["Key", "RowLosses", "Table", "joint_losses", "noised_scores"]
+
+
+ROUNDING = 1e-12
+"""Largest difference of a score from a response, as a share of the response, that counts as a rounding error."""
+
+SAME = 1e-10
+"""Largest difference of equal losses, as a share of the smallest loss: rounding errors decide nothing."""
 
 
 @cache
@@ -100,7 +110,9 @@ class RowLosses:
         """Loss of each of the rows, (m,)."""
         target = self.target[rows]
         if not self.loss.binary:
-            return np.asarray(self.loss.plain.value(target, mean, 0 * var))[:, 0]
+            # A score that differs from the response by rounding errors equals it: a constant has no best candidate.
+            score = np.where(np.abs(mean - target) <= ROUNDING * np.abs(target), target, mean)
+            return np.asarray(self.loss.plain.value(target, score, 0 * var))[:, 0]
         if self.by_margin:
             return self._margin_losses(rows, [(1.0, mean)])
         tiny = np.finfo(float).eps
@@ -190,17 +202,36 @@ class Table:
             [np.average(losses[f], weights=w) if f in losses else np.nan for f, w in enumerate(self.weights)]
         )
 
-    def mean(self, key: Key, decimals: int = 10) -> float:
-        """Mean over the folds on which the candidate was tried, without the digits that rounding errors change."""
-        return float(np.round(np.mean(self.means(key)[sorted(self.losses[key])]), decimals))
+    def mean(self, key: Key) -> float:
+        """Weighted mean of the losses on the folds on which the candidate was tried."""
+        return self._average(self.losses[key])
+
+    def size(self, key: Key) -> float:
+        """Weighted mean of the absolute losses."""
+        return self._average({fold: np.abs(losses) for fold, losses in self.losses[key].items()})
+
+    def _average(self, losses: dict[int, Float[np.ndarray, " _"]]) -> float:
+        values, weights = (np.concatenate([part[f] for f in losses]) for part in (losses, self.weights))
+        return float(np.average(values, weights=weights))
+
+    def rounded(self, keys: Sequence[Key]) -> Float[np.ndarray, " k"]:
+        """Mean losses without the digits that rounding errors change, relative to the smallest; NaN is infinite."""
+        means = np.array([self.mean(key) for key in keys])
+        means[np.isnan(means)] = np.inf
+        unit = SAME * self.size(keys[int(np.argmin(means))])
+        if not 0 < unit < np.inf:
+            return means
+        with np.errstate(over="ignore"):
+            return np.round(means / unit) * unit
 
     def error(self, key: Key) -> float:
         """Standard error of the mean: over the folds, or over the rows of a single fold."""
-        losses_of_fold = self.losses[key]
-        if len(losses_of_fold) > 1:
-            return float(standard_error(self.means(key)[sorted(losses_of_fold)]))
-        ((fold, losses),) = losses_of_fold.items()
-        return _mean_and_error(losses, self.weights[fold], self.units[fold])[1]
+        folds = sorted(self.losses[key])
+        if len(folds) > 1:
+            total = np.array([self.weights[fold].sum() for fold in folds])
+            return _mean_and_error(self.means(key)[folds], total, total)[1]
+        (fold,) = folds
+        return _mean_and_error(self.losses[key][fold], self.weights[fold], self.units[fold])[1]
 
     def difference(self, one: Key, other: Key) -> tuple[float, float]:
         """Mean difference of the losses of ``one`` minus ``other`` on their common rows, and its standard error."""
@@ -211,4 +242,4 @@ class Table:
 
     def best(self, keys: list[Key]) -> Key:
         """The candidate with the smallest mean loss; among equals the smallest ``C``, then the first."""
-        return min(keys, key=lambda key: (np.nan_to_num(self.mean(key), nan=np.inf), key))
+        return min(zip(self.rounded(keys), keys, strict=True))[1]

@@ -246,7 +246,7 @@ class Search:
             worse, error = self.table.difference(key, best)
             if key == best or not worse > self.rules.worse * error:
                 left.append(key)
-        return sorted(left, key=self.table.mean)
+        return [left[place] for place in np.argsort(self.table.rounded(left), kind="stable")]
 
     def _try(self, keys: Sequence[Key], group: range) -> None:
         """Fit and score some candidates on a group of folds."""

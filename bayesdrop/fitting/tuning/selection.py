@@ -36,7 +36,9 @@ class Candidate:
     strength : float or None
         Factor on the learnt rates: 1 is the published rule, 0 no noise; None for rates that are not scaled.
     losses : array (folds,)
-        Mean loss of the held-out rows of each fold; NaN for folds on which it was not tried.
+        Mean loss of the held-out rows of each fold, by their weights; NaN for folds on which it was not tried.
+    loss : float
+        Mean loss of all these rows, by their weights; with a user's score the mean over the folds.
     worse : float
         Loss of the candidate minus that of the choice, on their common rows.
     worse_error : float
@@ -49,14 +51,10 @@ class Candidate:
     rates: Any
     strength: float | None
     losses: Float[np.ndarray, " folds"]
+    loss: float
     worse: float
     worse_error: float
     error: float
-
-    @property
-    def loss(self) -> float:
-        """Mean loss over the folds on which the candidate was tried."""
-        return float(np.nanmean(self.losses))
 
     @property
     def name(self) -> str:
@@ -119,17 +117,22 @@ class Selection(Shown):
 
     def __repr__(self) -> str:
         chosen = self.chosen
-        return f"<Selection: C = {chosen.C:g}, {chosen.name}, {self.scoring} {chosen.loss:.4f}>"
+        return f"<Selection: C = {chosen.C:g}, {chosen.name}, {self.scoring} {chosen.loss:{self._digits}}>"
+
+    @property
+    def _digits(self) -> str:
+        """Format of losses: four decimals, or four digits if the response has tiny or huge units."""
+        return ".4f" if 0.01 <= abs(self.chosen.loss) < 1e6 else ".4g"
 
     def __str__(self) -> str:
-        chosen, several = self.chosen, len({one.C for one in self.candidates}) > 1
+        chosen, several, digits = self.chosen, len({one.C for one in self.candidates}) > 1, self._digits
         folds = len(chosen.losses)
         rows = "rows left out one at a time" if self.alone else f"held-out rows, {folds} fold{'s' * (folds > 1)}"
         lines = [
             f"Chosen by the {self.scoring} of {rows}"
             + (f", the smallest C and most noise within {_in_words(self.within)} of the best:" if self.within else ":"),
             f"  C = {chosen.C:g}, {chosen.name}",
-            f"  {self.scoring} {chosen.loss:.4f}" + _plus_minus(chosen.error, folds),
+            f"  {self.scoring} {chosen.loss:{digits}}" + _plus_minus(chosen.error, folds, digits),
         ]
         for strength, words in ((0.0, "no noise"), (1.0, "the full learnt noise")):
             rival = self.rival(strength)
@@ -137,14 +140,14 @@ class Selection(Shown):
                 continue
             where = f" at its best C = {rival.C:g}" if several else ""
             lines.append(
-                f"  {words}{where}: {rival.loss:.4f}, {abs(rival.worse):.4f} ± {rival.worse_error:.4f} "
+                f"  {words}{where}: {rival.loss:{digits}}, {abs(rival.worse):{digits}} ± {rival.worse_error:{digits}} "
                 f"{'worse' if rival.worse >= 0 else 'better'}" + _partly(rival)
             )
         lines.append(f"Of {len(self.candidates)} candidates; ± is one standard error, of differences in pairs.")
         return "\n".join(lines)
 
     def to_dataset(self) -> xr.Dataset:
-        """``loss`` on dims ``candidate`` and ``fold``, ``worse``, ``worse_error``, ``C``, ``strength`` and ``name``."""
+        """``loss`` on dims ``candidate`` and ``fold``, and of each candidate ``mean_loss`` and its other attributes."""
         import xarray as xr
 
         def column(name: str) -> tuple[str, list[Any]]:
@@ -152,6 +155,7 @@ class Selection(Shown):
 
         losses = np.stack([one.losses for one in self.candidates])
         parts = {name: column(name) for name in ("C", "strength", "worse", "worse_error", "name")}
+        parts["mean_loss"] = column("loss")  # not the mean of ``loss`` over folds of different weight
         attrs = {"scoring": self.scoring, "best": self.best}
         return xr.Dataset({"loss": (("candidate", "fold"), losses), **parts}, attrs=attrs)
 
@@ -160,8 +164,8 @@ def _in_words(errors: float) -> str:
     return {0.25: "a quarter of a standard error", 1.0: "a standard error"}.get(errors, f"{errors:g} standard errors")
 
 
-def _plus_minus(error: float, folds: int) -> str:
-    return "" if np.isnan(error) else f" ± {error:.4f} over the {'folds' if folds > 1 else 'rows'}"
+def _plus_minus(error: float, folds: int, digits: str) -> str:
+    return "" if np.isnan(error) else f" ± {error:{digits}} over the {'folds' if folds > 1 else 'rows'}"
 
 
 def _partly(candidate: Candidate) -> str:
@@ -200,6 +204,7 @@ def conclude(
             key[0],
             *search.member(key[1]),
             table.means(key)[search.tried],
+            table.mean(key),
             *table.difference(key, best),
             table.error(key),
         )  # fmt: skip
