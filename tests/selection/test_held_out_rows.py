@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, LeaveOneGroupOut, PredefinedSplit
+from sklearn.model_selection import KFold, LeaveOneGroupOut, LeaveOneOut, PredefinedSplit
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
@@ -152,3 +152,39 @@ def test_groups_that_will_not_do():
         bd.DropoutLogisticRegression(bd.Tuned(cv="loo")).fit(X, code, groups=np.arange(60) % 7)
     with pytest.warns(bd.SelectionWarning, match="rates: 2 rows of the largest class allow 2 folds"):
         bd.DropoutLogisticRegression().fit(X, code, groups=np.arange(60) % 2)
+
+
+@pytest.mark.parametrize("cv", [LeaveOneOut(), 7, "loo"])
+def test_the_choice_is_by_the_weighted_mean_over_rows_whatever_the_folds(cv):
+    """Half of the rows contradict the others, with a hundredth of the weight."""
+    rng = np.random.default_rng(11)
+    X, good = rng.normal(size=(60, 4)), np.arange(60) < 30
+    score = X @ [2.0, -2.0, 1.0, 0.0]
+    y, weight = np.where(good, score > 0, score + 4 * rng.logistic(size=60) < 0), np.where(good, 1.0, 0.01)
+    model = bd.Model(noise=bd.Dropout(centre=None), rates=bd.Tuned(strengths=(1.0, 0.0), cv=cv))
+    found = bd.fit(model, X, y, sample_weight=weight).selection
+    noisy, plain = sorted(found.candidates, key=lambda one: one.strength, reverse=True)
+    assert found.chosen is plain
+    np.testing.assert_array_equal(found.to_dataset()["mean_loss"], [one.loss for one in found.candidates])
+    assert noisy.loss - plain.loss == pytest.approx(noisy.worse)
+    assert noisy.worse > 2 * noisy.worse_error
+    if isinstance(cv, LeaveOneOut):
+        mean = np.average(noisy.losses, weights=weight)
+        spread = np.sqrt(60 / 59 * np.sum(weight**2 * (noisy.losses - mean) ** 2)) / weight.sum()
+        assert (noisy.loss, noisy.error) == (pytest.approx(mean), pytest.approx(spread))
+
+
+def test_losses_of_rows_left_out_alone_are_checked_in_any_unit():
+    """The refits without the most influential rows are those of the response in another unit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 4)) * (rng.random((24, 4)) > 0.4)
+    X[0] *= 30
+    y = X @ [1.0, -1.0, 0.5, 0.0] + rng.standard_t(2, size=24)
+    y[0] += 40
+    one, *others = (bd.DropoutRidgeCV(cv="loo").fit(X, k * y) for k in (1.0, 1e-3, 1e-6, 1e6))
+    exact = bd.DropoutRidgeCV([0.1], Cs=(1.0,), cv=LeaveOneOut()).fit(X, y).selection_.chosen.loss
+    checked = [bd.DropoutRidgeCV([0.1], Cs=(1.0,), cv="loo").fit(X, k * y) for k in (1.0, 1e-6)]
+    for k, model in zip((1.0, 1e-6), checked, strict=True):
+        assert model.selection_.chosen.loss / k**2 == pytest.approx(exact, rel=0.1)
+    for other in others:
+        assert (other.C_, other.best_rates_) == (one.C_, one.best_rates_)

@@ -68,7 +68,8 @@ class SearchRules:
         Maximum number of refits, each without some rows.
     left : float
         Maximum total of ``m min(m, 1)``, in standard errors, over rows without a refit, with ``m`` the increase of the
-        loss of a row that is left out. The error of ``m`` is about ``m min(m, 1)/4``.
+        loss of a row that is left out, relative to the mean loss if it is in units of the response. The error of ``m``
+        is about ``m min(m, 1)/4``.
     tie : float
         Distance from the best, in standard errors of the paired difference, within which a more regular candidate is
         chosen. 0.5 chose too much noise for short texts, 0 too little for a few columns without effect (decision 0061).
@@ -290,15 +291,18 @@ class Search:
             return False
         number, place = self._place[key[1]]
         losses, (whole,) = self.table.losses[key][0].copy(), self.folds
+        loss = self.solver.task.model.loss
+        numbers = not (loss.binary or loss.multiclass) and loss.largest_count is None
+        unit = (self.table.size(key) or 1.0) if numbers else 1.0
         # Equal rows have equal losses in all fits, so leave out one of them.
-        facts = np.column_stack([self.rows.classes[whole.test], losses, move]).round(9)
+        facts = np.column_stack([self.rows.classes[whole.test], losses / unit, move / unit]).round(9)
         _, one, group = np.unique(facts, axis=0, return_index=True, return_inverse=True)
         group = group.ravel()
         share = np.bincount(group, self.table.weights[0]) / self.table.weights[0].sum()
-        order, doubt = np.argsort(-move[one] * share, kind="stable"), share * move[one] * np.minimum(move[one], 1.0)
+        order, doubt = np.argsort(-move[one] * share, kind="stable"), share * move[one] * np.minimum(move[one], unit)
         few = self.solver.at_a_time
         for first in few * np.arange(self.rules.times + 1):
-            if doubt[order[first:]].sum() <= self.rules.left * np.nan_to_num(self.table.error(key)):
+            if doubt[order[first:]].sum() <= self.rules.left * np.nan_to_num(self.table.error(key)) * unit:
                 break
             if first == self.rules.times * few:
                 self.unsettled = True
