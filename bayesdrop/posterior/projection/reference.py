@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..._typing import Float, Int, PerRow
+from ...designs import as_design
 from ...noise import Dropout
 from ...priors import Normal
 from ...rates import Fixed
@@ -62,7 +63,7 @@ class Reference:
         loss.check(mean[:, 0])
         variance = None
         if draws.model.loss.quadratic and draws.parameter is not None:
-            _, noise = draws.moments(design, slice(0, draws.size))
+            _, noise = draws.moments(as_design(centred), slice(0, draws.size))
             variance = noise + 1 / draws.C
         offsets = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
         matrix = design.matrix()

@@ -223,6 +223,19 @@ def test_the_variance_of_a_projection_is_the_nearest(build):
     assert drawn["sigma"].values[0, 0] == pytest.approx(best, abs=2e-5)
 
 
+def test_masks_about_a_centre_do_not_see_where_the_columns_lie(build):
+    generator = RNG(0)
+    X, weight = generator.normal(size=(60, 2)), [1.0, 0.0] + 0.03 * generator.normal(size=(2, 200, 2))
+    y, found = X[:, 0] + 0.5 * generator.normal(size=60), []
+    for shift in (0.0, 10.0):
+        model = bd.Model(Squared(), noise=bd.Dropout(centre=(shift, shift)), rates=bd.Fixed(0.3))
+        post = build(model, weight, intercept=-shift * weight.sum(axis=-1), sigma=0.5, y=y)
+        path = _project(post, X + shift, sizes=2, cv=None)
+        found.append([bd.groups.dataset(path.posterior(2), "posterior")["sigma"].values.ravel(), *path.pointwise])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
 def test_terms_of_a_formula_enter_whole_and_stay_when_included():
     generator = RNG(0)
     table = {
