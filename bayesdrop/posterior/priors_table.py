@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import DataFrame, Float, PerRow
-from .._validation import check_names, check_numbers, shown
+from .._validation import check_names, check_numbers, one_per_row, shown
 from ..data.column_facts import ColumnFacts
 from ..data.dataset import check_offset, default_names
 from ..data.formulas.formula import FormulaDesign, encode_formula
@@ -121,33 +121,28 @@ def priors_table(
     location = prior.location(p)
     sd, scale = _scales(features, n_features)
     term = [""] * p if rows.terms is None else list(rows.terms)
-    table = pd.DataFrame(
-        {
-            "term": term,
-            "family": [type(features).__name__.lower()] * n_features + ["normal"] * (p - n_features),
-            "mean": np.zeros(p) if location is None else location,
-            "sd": np.append(sd, np.full(p - n_features, np.nan)),
-            "scale": scale + [""] * (p - n_features),
-            "source": _sources(model, rows, features, n_features) + [""] * (p - n_features),
-        },
-        index=pd.Index(rows.names, name="coefficient"),
-    )
-    begin = n_features
+    mean = np.zeros(p) if location is None else location
+    names, family = list(rows.names), type(features).__name__.lower()
+    sources = _sources(model, rows, features, n_features)
+    lines = [[term[j], family, mean[j], sd[j], scale[j], sources[j]] for j in range(n_features)]
     for levels, each in zip(prior.levels, prior.scale, strict=True) if p > n_features else ():
-        part, begin = slice(begin, begin + len(levels)), begin + len(levels)
-        is_number = isinstance(each, int | float)
-        table.iloc[part, 3:] = [[float(each), "", STATED] if is_number else [np.nan, repr(each), LEARNT]] * len(levels)
+        law = [float(each), "", STATED] if isinstance(each, int | float) else [np.nan, repr(each), LEARNT]
+        lines += [[term[j], "normal", mean[j], *law] for j in range(len(lines), len(lines) + len(levels))]
     for name in prior.pairs() if p > n_features else ():
-        table.loc[f"{name}|correlation"] = [name, "lkj", np.nan, np.nan, f"eta {prior.eta:g}", LEARNT]
+        names.append(f"{name}|correlation")
+        lines.append([name, "lkj", np.nan, np.nan, f"eta {prior.eta:g}", LEARNT])
     if rows.model.fit_intercept:
         level = centring.original_model.intercept_prior
         flat = ["1", "flat", np.nan, np.nan, "", BY_DEFAULT]
-        table.loc[INTERCEPT] = flat if level is None else ["1", "normal", level.mean, level.scale, "", STATED]
+        names.append(INTERCEPT)
+        lines.append(flat if level is None else ["1", "normal", level.mean, level.scale, "", STATED])
     for one in centring.original_model.loss.parameters:
-        law = repr(one.prior) if one.power == 1 else f"{one.name} ** {one.power:g} ~ {one.prior!r}"
+        form = repr(one.prior) if one.power == 1 else f"{one.name} ** {one.power:g} ~ {one.prior!r}"
         source = BY_DEFAULT if getattr(rows.model.loss, one.field) is None else STATED
-        table.loc[one.name] = ["", type(one.prior).__name__.lower(), np.nan, np.nan, law, source]
-    return table
+        names.append(one.name)
+        lines.append(["", type(one.prior).__name__.lower(), np.nan, np.nan, form, source])
+    columns = ["term", "family", "mean", "sd", "scale", "source"]
+    return pd.DataFrame(lines, columns=columns, index=pd.Index(names, name="coefficient"))
 
 
 def _scales(prior: Any, p: int) -> tuple[Float[np.ndarray, " p"], list[str]]:
@@ -189,9 +184,9 @@ class PriorRows(NamedTuple):
     facts : ColumnFacts
         The encoding, if the features are those of a formula.
     weight : array (n,)
-        Row weights.
-    offset : object
-        Known part of the scores, unchecked.
+        Row weights; of successes and failures times the trials.
+    offset : array (n,) or None
+        Known part of the scores.
     classes : object
         Labels for a softmax loss, unchecked.
     terms : list of p str or None
@@ -199,7 +194,7 @@ class PriorRows(NamedTuple):
     trials : array (n,) or None
         Numbers of trials, if the response is successes and failures.
     spread : float
-        Standard deviation of a numeric response minus the offset, the unit of default priors; 1 without one.
+        Standard deviation of a numeric response minus its offset, the unit of default priors; 1 without one.
     """
 
     model: Model
@@ -207,7 +202,7 @@ class PriorRows(NamedTuple):
     names: list[str]
     facts: ColumnFacts
     weight: Float[np.ndarray, " n"]
-    offset: Any
+    offset: Float[np.ndarray, " n"] | None
     classes: Any
     terms: list[str] | None
     trials: PerRow | None
@@ -266,6 +261,10 @@ def read_prior_rows(
                 f"sample_weight: expected {n} numbers, not all 0 (one per row of X), got {shown(sample_weight)}."
             )
     counts = None if y is None else read_pairs(model.loss, y)
+    trials = None if counts is None else one_per_row(counts.sum(axis=1), n).astype(np.int64)
+    weight = weight if trials is None else weight * trials
+    if not np.any(weight):
+        raise ValueError("y: expected a trial in some row of positive weight, got none.")
     if counts is None and y is not None and (isinstance(y, Mapping) or np.ndim(y) > 1 and np.shape(y)[1] != 1):
         raise ValueError(
             f"y: expected {n} labels or numbers, one for each row of X, got {shown(y)}; it is a table only where X or "
@@ -276,12 +275,11 @@ def read_prior_rows(
     facts, terms = ColumnFacts(columns is not None), None
     if design is not None:
         facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
-    trials = None if counts is None else counts.sum(axis=1).astype(np.int64)
-    spread = 1.0
-    if takes_response_scale(model.loss) and y is not None and np.shape(y) == (n,):
-        y = check_numbers(y, "y", least=-np.inf)
-        spread = response_sd(y, weight, None if rows.offset is None else check_offset(rows.offset, n)) or 1.0
-    return PriorRows(model, X, names, facts, weight, rows.offset, classes, terms, trials, spread)
+    offset, spread = None if rows.offset is None else check_offset(rows.offset, n), 1.0
+    if takes_response_scale(model.loss) and y is not None and np.shape(y) in ((n,), (n, 1)):
+        found = response_sd(check_numbers(y, "y", least=-np.inf).ravel(), weight, offset)
+        spread = found if 0 < found < np.inf else 1.0
+    return PriorRows(model, X, names, facts, weight, offset, classes, terms, trials, spread)
 
 
 def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:

@@ -196,11 +196,12 @@ def prior_draws(
         The model; or a formula with the data frame as ``X``, as in :func:`bayesdrop.sample`.
     X : array, data frame or scipy sparse (n, p)
         Rows to simulate responses for; priors with relative strength also use the number of occurrences of each feature
-        in them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is ignored, unless its standard deviation
-        is the unit of default priors, or ``y`` is needed.
+        in them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is used as ``y``.
     y : sequence of n labels or numbers, or data frame where X is a formula, optional
-        Responses, of which only the labels for ``bd.Softmax()``, the numbers of trials (successes plus failures) for
-        ``bd.Binomial()``, and the standard deviation of numbers minus the offset are used.
+        Responses, of which only those parts are used on which priors depend: the labels for ``bd.Softmax()``; the
+        numbers of trials (successes plus failures) for ``bd.Binomial()``, which multiply the row weights; the standard
+        deviation of numbers minus their offsets, if a scale is learnt (1 without ``y``), and of numbers for random
+        terms.
     draws : int, default=500
         Number of draws.
     seed : int, numpy.random.Generator or RandomState, default=0

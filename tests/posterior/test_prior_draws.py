@@ -9,6 +9,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import bayesdrop as bd
+from bayesdrop.description import required_model
+from bayesdrop.posterior.arviz_groups.groups import read_attributes
+from bayesdrop.posterior.problem import Problem
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2)) * [1.0, 3.0] + [4.0, 0.0]
@@ -118,3 +121,60 @@ def test_counts_of_weighted_rows_are_those_of_a_prior_of_relative_strength():
     assert_moments(prior(stated, ones, sample_weight=ROWS)["rate"].values[0], law.mean(), np.sqrt(
         law.a * law.b / ((law.a + law.b) ** 2 * (law.a + law.b + 1))
     ))  # fmt: skip
+
+
+def assert_stated_as_sampled(tree, model, *data, **options):
+    """The prior that ``bd.sample`` states for the same rows: scales, centre, and place of the intercept."""
+    sampled = Problem.of(model, *data, **options).centring.original_model
+    stated = required_model(read_attributes(tree), "bd.prior_draws", "bd.groups.load")
+    p = np.shape(data[0])[1]
+    np.testing.assert_allclose(stated.weight_prior.precision(p), sampled.weight_prior.precision(p))
+    np.testing.assert_allclose(stated.intercept_prior.place, sampled.intercept_prior.place)
+    assert repr(stated.loss) == repr(sampled.loss)
+    if sampled.noise.centre is not None:
+        np.testing.assert_allclose(stated.noise.centre, sampled.noise.centre)
+
+
+@pytest.mark.parametrize("weights", [None, ROWS])
+def test_the_unit_of_numbers_is_their_spread_about_the_offset(weights):
+    stated = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), intercept_prior=bd.Normal(1.0))
+    table = TABLE.assign(known=100.0 * RNG.normal(size=30))
+    table["size"] = table.known + X[:, 0] + RNG.normal(size=30)
+    options = {"offset": table.known.to_numpy(), "sample_weight": weights}
+    for arguments in (
+        (stated, FRAME, table["size"]),
+        (stated, FRAME, table[["size"]]),
+        (stated, "size ~ age + dose", table),
+        (stated, "size ~ age + dose + offset(known)", table),
+    ):
+        given = options if "offset" not in arguments[1] else {"sample_weight": weights}
+        tree = bd.prior_draws(*arguments, draws=10, **given)
+        assert_stated_as_sampled(tree, stated, X, table["size"].to_numpy(), **options)
+        sd = np.sqrt(np.cov(table["size"] - table.known, aweights=weights, ddof=0))
+        np.testing.assert_allclose(bd.priors_table(*arguments, **given).loc[["age", "dose"], "sd"], sd)
+
+
+@pytest.mark.parametrize("weights", [None, ROWS])
+def test_pairs_of_counts_weigh_their_rows_by_trials(weights):
+    ones = np.c_[(RNG.random(30) < 0.5) * 1.0, X[:, 0]]
+    pairs = np.c_[RNG.integers(1, 9, 30), RNG.integers(1, 9, 30)] * np.where(np.arange(30) < 3, 50, 1)[:, None]
+    relative = bd.Beta.from_mode(0.1, relative_strength=2.0)
+    stated = bd.Model(
+        bd.Binomial(), noise=bd.Dropout(centre="mean"), rates=bd.PerFeature(relative),
+        weight_prior=bd.Normal(1.0, relative=True), intercept_prior=bd.Normal(1.0),
+    )  # fmt: skip
+    tree = bd.prior_draws(stated, ones, pairs, sample_weight=weights, draws=20_000)
+    assert_stated_as_sampled(tree, stated, ones, pairs, sample_weight=weights)
+    trials = pairs.sum(axis=1) * (1.0 if weights is None else weights)
+    centred = ones - np.average(ones, axis=0, weights=trials)
+    spread = np.sqrt(np.average(centred**2, axis=0, weights=trials))
+    table = bd.priors_table(stated, ones, pairs, sample_weight=weights)
+    np.testing.assert_allclose(table.sd.iloc[:2], 1 / spread)
+    law = relative.law(trials @ (centred != 0))
+    assert_moments(bd.groups.dataset(tree, "prior")["rate"].values[0], law.mean(), np.sqrt(
+        law.a * law.b / ((law.a + law.b) ** 2 * (law.a + law.b + 1))
+    ))  # fmt: skip
+    with pytest.raises(ValueError, match="expected a trial in some row"):
+        bd.prior_draws(stated, ones, 0 * pairs)
+    with pytest.raises(ValueError, match="y: expected 30 values"):
+        bd.prior_draws(stated, ones, pairs[:5])

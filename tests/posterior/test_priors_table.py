@@ -53,3 +53,11 @@ def test_effects_of_random_terms_have_theirs(scale):
 def test_names_that_are_not_there_are_refused():
     with pytest.raises(ValueError, match="Normal scale: 'sex' is not there; the terms are 'age'"):
         bd.priors_table(bd.Model(weight_prior=bd.Normal({"sex": 1.0})), "ill ~ age", TABLE)
+
+
+def test_features_may_have_the_names_of_parameters():
+    names = ["sigma", "Intercept"]
+    table = bd.priors_table(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), RNG.normal(size=(9, 2)), feature_names=names)
+    assert table.index.tolist() == [*names, "Intercept", "sigma"]
+    assert table.family.tolist() == ["normal", "normal", "flat", "halfnormal"]
+    assert table["mean"].dtype == table.sd.dtype == float
