@@ -8,6 +8,8 @@ import numpy as np
 
 from .._typing import DataFrame, Float
 from .._validation import check_number
+from ..data.column_facts import complete_rows
+from ..designs import Design
 from ..priors.base import selecting
 from .draws.draws import read_draws
 from .draws.new_rows import match_design
@@ -26,7 +28,8 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
     post : InferenceData or DataTree
         What ``bd.sample`` returned under the prior ``bd.SpikeSlab``.
     X : array, data frame or scipy sparse (n, p)
-        The features that were sampled, from which correlations are computed.
+        The features that were sampled, from which correlations are computed, with missing entries at the means of
+        their columns; with a formula, its table.
     probability : float, default=0.95
         Minimum share of draws that include a feature of the set, in (0, 1).
     correlation : float, default=0.5
@@ -77,7 +80,11 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
         raise ValueError(
             f"post: expected draws under bd.SpikeSlab, whose weights are zero or not, got those under {prior!r}."
         )
-    matrix = match_design(X, draws.feature_names, draws.model, draws.facts).matrix()
+    (X,) = complete_rows(X, draws.feature_names, draws.facts)
+    design = match_design(X, draws.feature_names, draws.model, draws.facts)
+    summary = design.column_summary(np.ones(design.shape[0]))
+    design = design.shifted(summary.mean)
+    size = np.where(summary.varies, np.sqrt(summary.scatter), 0.0)
     included = np.asarray(draws.weight != 0)
     if included.ndim > 2:
         included = np.asarray(included.any(axis=1))
@@ -88,7 +95,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
         if not free[first]:
             continue
         members, is_in, least = [int(first)], included[:, first].copy(), 1.0
-        nearest = _correlations(matrix, int(first))
+        nearest = _correlations(design, size, int(first))
         possible = free & (nearest >= correlation)
         possible[first] = False
         while is_in.mean() < probability and possible.any():
@@ -99,7 +106,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
                 break
             members.append(best)
             is_in |= included[:, best]
-            least, nearest = min(least, float(nearest[best])), np.minimum(nearest, _correlations(matrix, best))
+            least, nearest = min(least, float(nearest[best])), np.minimum(nearest, _correlations(design, size, best))
             possible &= nearest >= correlation
             possible[best] = False
         if is_in.mean() >= probability:
@@ -117,13 +124,12 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
     return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
 
 
-def _correlations(matrix: Any, d: int) -> Float[np.ndarray, " p"]:
-    """Absolute correlation of every column with column ``d``; 0 of constant columns."""
-    n = matrix.shape[0]
-    column = np.asarray(matrix[:, [d]].todense() if hasattr(matrix, "todense") else matrix[:, [d]]).ravel()
-    mean = np.asarray(matrix.mean(axis=0)).ravel()
-    square = np.asarray((matrix.multiply(matrix) if hasattr(matrix, "todense") else matrix * matrix).mean(axis=0))
-    variance = np.maximum(square.ravel() - mean * mean, 0)
-    shared = np.abs(np.asarray(matrix.T @ column) / n - mean * mean[d])
-    scale = np.sqrt(variance * variance[d])
-    return np.divide(shared, scale, out=np.zeros(len(mean)), where=scale > 0)
+def _correlations(design: Design, size: Float[np.ndarray, " p"], d: int) -> Float[np.ndarray, " p"]:
+    """Absolute correlation of every column with column ``d``; 0 of constant columns.
+
+    ``design`` has columns minus their means, with missing entries as 0, and ``size`` is the root of their sums of
+    squares.
+    """
+    shared = np.abs(design.rmatvec(design.matvec(1.0 * (np.arange(len(size)) == d))))
+    scale = size * size[d]
+    return np.divide(shared, scale, out=np.zeros(len(size)), where=scale > 0)

@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
+from scipy.sparse import csr_array
 from scipy.special import betaln
 
 import bayesdrop as bd
+from bayesdrop.data.column_facts import ColumnFacts
 from bayesdrop.description import attributes
 
 
@@ -90,6 +92,48 @@ def test_sets_of_planted_draws():
     sets = bd.credible_sets(draws, X)
     assert set(sets["features"]) == {("x0", "x1"), ("x2",), ("x3",)}
     assert set(bd.credible_sets(draws, X, probability=0.5)["features"]) >= {("x4",)}
+
+
+def _either(model, names, facts=None):
+    """Draws that include one of two features each, as a posterior under a model."""
+    weight = np.zeros((1, 100, 2))
+    weight[0, ::2, 0] = weight[0, 1::2, 1] = 1.0
+    parts = {"weight": (("chain", "draw", "feature"), weight), "intercept": (("chain", "draw"), np.zeros((1, 100)))}
+    groups = {"posterior": xr.Dataset(parts, coords={"feature": names})}
+    return bd.groups.assemble(groups, attributes(model, None, facts, names))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+def test_missing_entries_are_at_the_mean_of_their_column(storage):
+    model = bd.Model(bd.Squared(1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(), missing="nan")
+    X = 50 + np.random.default_rng(0).normal(size=(200, 2))
+    X[:40] = np.nan
+    draws = _either(model, ["x0", "x1"])
+    assert len(bd.credible_sets(draws, storage(X))) == 0
+    X[40:, 1] = X[40:, 0] + 0.5 * (X[40:, 1] - 50)
+    found = bd.credible_sets(draws, storage(X))
+    assert found["features"].tolist() == [("x0", "x1")]
+    assert found["least_correlation"][0] == pytest.approx(np.corrcoef(X[40:].T)[0, 1])
+
+
+def test_correlations_of_columns_far_from_zero_keep_their_digits():
+    model = bd.Model(bd.Squared(1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
+    seconds = 60 * np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 0.01]
+    X = 1.7e9 + np.cumsum(seconds, axis=1)
+    found = bd.credible_sets(_either(model, ["x0", "x1"]), X)
+    assert found["least_correlation"][0] == pytest.approx(np.corrcoef(X.T)[0, 1])
+
+
+def test_rows_that_were_dropped_are_dropped_from_the_table():
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame(generator.normal(size=(60, 2)), columns=["a", "b"]).assign(y=generator.normal(size=60))
+    table["b"] = table.a + 0.1 * table.b
+    table.loc[:5, "a"] = table.loc[6:9, "y"] = np.nan
+    model = bd.Model(bd.Squared(1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
+    design = bd.from_formula("y ~ a + b", table, dropna=True)
+    draws = _either(model, ["a", "b"], ColumnFacts(formula=design.encoder))
+    found = bd.credible_sets(draws, table)
+    assert found["least_correlation"][0] == pytest.approx(np.corrcoef(table.dropna()[["a", "b"]].T)[0, 1])
 
 
 def test_chains_that_disagree_are_found(post):
