@@ -144,15 +144,27 @@ def for_rows(draws: Draws, X: Any, seed: int = 0) -> Draws:
 
     The effect is drawn from the scale of the term, one number for each draw and level. It depends on the level and the
     ``seed`` only, not on the other rows. Other draws are unchanged.
+
+    Raises
+    ------
+    ValueError
+        If the draws are projections, which have no scales of terms.
     """
     prior: Any = draws.model.weight_prior
-    formula: Any = draws.facts.encoder_of(X, draws.feature_names) if isinstance(prior, RandomEffects) else None
+    formula: Any = draws.facts.encoder_of(X, draws.feature_names)
     if formula is None:
         return draws
     encoder = formula.encoder
     new = encoder.new_levels(X) if encoder.unseen == "draw" else []
     if not new:
         return draws
+    if not isinstance(draws.model.weight_prior, RandomEffects):
+        number, level = new[0]
+        raise ValueError(
+            f"unseen: expected levels of the fit in ({encoder.random_terms[number].name}), got {level_name(level)!r}, "
+            'whose effect projected draws have no scale to draw from; take unseen="population", for no effect, or the '
+            "posterior that was projected."
+        )
     p = draws.weight.shape[-1]
     learnt, first = prior.learnt_scale(p), p - prior.size
     sd = prior.known_scales(p)[None] if learnt is None else learnt.scale(draws.weight_scale)

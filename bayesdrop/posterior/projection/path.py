@@ -101,7 +101,8 @@ class Projection(Shown):
         """Draws projected on the first ``size`` terms, as a posterior of a model without noise.
 
         Functions accept it like a posterior from ``bd.sample``; weights of the other features are 0 in every draw.
-        Intervals are those of the projected draws, which depend on the data only through the full model.
+        Intervals are those of the projected draws, which depend on the data only through the full model. Unseen levels
+        of random terms have no effect (``unseen="population"``) or raise an error: projected draws have no scales.
 
         Parameters
         ----------

@@ -61,7 +61,8 @@ def project(
     Parameters
     ----------
     post : InferenceData or DataTree
-        A posterior from ``bd.sample``, with a smooth loss that is a likelihood: logistic, squared, or of counts.
+        A posterior from ``bd.sample``, with a smooth loss that is a likelihood: logistic, squared, or of counts, at a
+        known dispersion.
     X : array, data frame or scipy sparse (n, p)
         The rows that were sampled, in their order; with a formula, its table.
     sizes : int or sequence of int, default=20
@@ -256,6 +257,13 @@ def _check_model(draws: Draws, weighted: bool) -> None:
             f"post: bd.project takes a smooth loss of one score a row, got {model.loss!r}; take one class against the "
             "rest by bd.Logistic(), or a smooth loss."
         )
+    for one in model.loss.parameters:
+        if not one.degree:
+            name = f"bd.{type(model.loss).__name__}"
+            raise ValueError(
+                f"post: bd.project takes {name} at a known {one.field}, got one that is learnt; sample {name}"
+                f"({np.median(np.asarray(draws.parameter)):.3g}), say, the median of its draws."
+            )
     if model.missing is not None:
         raise ValueError(
             "post: the model has missing entries in place of noise, and a submodel without noise has nothing in their "

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import xarray as xr
@@ -262,6 +263,24 @@ def test_terms_of_a_formula_enter_whole_and_stay_when_included():
     assert len(bd.predict(kept.posterior(2), table).mean) == 90
 
 
+def test_new_levels_have_no_scale_to_draw_an_effect_from():
+    generator = RNG(0)
+    table = pd.DataFrame({"age": generator.normal(size=60), "site": ["n", "s", "w"] * 20, "ill": [0, 1] * 30})
+    model = bd.Model(rates=bd.Fixed(0.0))
+    fit = bd.fit(model, "ill ~ age + (1 | site)", table, random_scale=0.5, unseen="population")
+    parts = {"weight": (("chain", "draw", "feature"), fit.weight + 0.1 * generator.normal(size=(2, 100, 4)))}
+    parts["intercept"] = (("chain", "draw"), np.full((2, 100), fit.intercept))
+    coords = {"chain": [0, 1], "draw": np.arange(100), "feature": fit.feature_names}
+    groups = {"posterior": xr.Dataset(parts, coords), "observed_data": xr.Dataset({"y": ("obs_id", table["ill"])})}
+    post = bd.groups.assemble(groups, attributes(fit.model, fit.classes, fit.facts, fit.feature_names))
+    small, new = bd.project(post, table, cv=None).posterior(2), table.assign(site="e")
+    assert len(bd.predict(small, table, unseen="draw").mean) == 60
+    assert len(bd.predict(small, new).mean) == 60
+    assert np.all(bd.predict(post, new, unseen="draw").sd > bd.predict(post, new).sd)
+    with pytest.raises(ValueError, match=r"levels of the fit in \(1\|site\), got 'e'.*unseen=\"population\""):
+        bd.predict(small, new, unseen="draw")
+
+
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
 def test_a_fold_may_be_sampled_again(tmp_path):
     X, y = _logistic_table(n=60)
@@ -306,6 +325,15 @@ def test_what_has_no_divergence_is_refused(build, model, message):
     X, y = _logistic_table()
     post = build(model, RNG(0).normal(size=(2, 5, 6)), intercept=0.0, y=2 * y - 1, classes=[0, 1])
     with pytest.raises(ValueError, match=message):
+        _project(post, X)
+
+
+def test_a_learnt_dispersion_is_refused(build):
+    X = RNG(0).normal(size=(30, 2))
+    post = build(bd.Model(NegativeBinomial(), rates=bd.Fixed(0.0)), np.zeros((2, 5, 2)), intercept=0.0, y=np.arange(30))
+    dispersion = {"dispersion": (("chain", "draw"), np.full((2, 5), 2.5))}
+    post = bd.groups.extend(post, {"posterior": bd.groups.dataset(post, "posterior").assign(dispersion)})
+    with pytest.raises(ValueError, match=r"bd\.project takes .* sample bd\.NegativeBinomial\(2\.5\)"):
         _project(post, X)
 
 
