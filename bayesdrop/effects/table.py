@@ -54,7 +54,7 @@ def weights_table(
         Reference level of each factor; by default the first.
     baseline : label, optional
         For a softmax loss, the class that the other classes are compared with, for weights and ratios of relative
-        risks. By default the weights of the classes sum to zero.
+        risks. By default weights are as the result holds them.
     estimate : "mean" or "median", default="mean"
         Whether ``weight``, ``scaled_weight`` and ``rate`` of a posterior are means or medians of the draws.
 

@@ -179,8 +179,9 @@ def sample(
         whose labels are the coordinate ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of
         these, the priors or fixed rates, the group of each feature, and the ``centre`` of the noise if it is not 0. The
         attribute ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
-        With ``bd.Softmax()`` ``weight`` and ``intercept`` have the dim ``class`` after ``draw`` and sum to zero over
-        it, as only differences between classes change a probability, and ``y`` is the number of the class.
+        With ``bd.Softmax()`` ``weight`` and ``intercept`` have the dim ``class`` after ``draw``, and ``y`` is the
+        number of the class. As only differences between classes change a probability, intercepts sum to zero over the
+        classes, and so do weights unless their prior is ``bd.Laplace``, ``bd.Horseshoe`` or ``bd.SpikeSlab``.
 
     Raises
     ------

@@ -236,7 +236,8 @@ def prior_draws(
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
         ``dispersion``, ``global_scale``, ``weight_scale``, if the model has them, and for random terms the effects
         ``1|site`` and their scale ``1|site|scale``) and ``prior_predictive`` (``y``), one chain. With ``bd.Softmax()``
-        weights and intercepts sum to zero over the classes, as in a posterior.
+        intercepts sum to zero over the classes, and so do weights unless their prior is ``bd.Laplace``,
+        ``bd.Horseshoe`` or ``bd.SpikeSlab``, as in a posterior.
 
     Raises
     ------
