@@ -12,7 +12,7 @@ from ..data.responses import response_sd
 from ..fitting.objective.centring import CentredProblem
 from ..model import Model
 
-__all__ = ["in_units", "residual_spread", "response_unit", "with_spread"]
+__all__ = ["in_units", "response_unit", "with_spread"]
 
 
 def with_spread(centring: CentredProblem, spread: float) -> CentredProblem:
