@@ -178,10 +178,6 @@ def fit(
     sigma = None
     if model.loss.parameters:
         sigma = residual_scale(solved.model, task, replace(result, weights=centring.to_centred(weights)))
-    covariance = None if solved.covariances is None else solved.covariances[0]
-    if covariance is not None and sigma is not None:
-        # The energy is that of weights in units of σ.
-        covariance = sigma**2 * covariance
     return Fit(
         weight=np.ascontiguousarray(weights[:-1].T) if many else weights[:-1, 0],
         intercept=weights[-1] if many else float(weights[-1, 0]),
@@ -200,7 +196,7 @@ def fit(
         offset=all_rows.offset,
         facts=data.facts,
         class_weight=data.weight_of_classes,
-        covariance=covariance,
+        covariance=None if solved.covariances is None else solved.covariances[0],
         _auxiliary=first_problem(result.auxiliary, all_rows.weight) if isinstance(result, BlockFit) else None,
     )
 

@@ -29,6 +29,35 @@ def test_least_squares_has_the_conjugate_posterior(data):
     np.testing.assert_allclose(table["weight"] - table["low"], table["high"] - table["weight"])
 
 
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1e6])
+def test_an_unknown_variance_widens_intervals_at_every_C_and_door(data, C):
+    """``σ̂² (P/C + MᵀSM)⁻¹`` of ``bd.fit``, of rows in blocks and of estimators; at a large ``C`` least squares."""
+    X, y, weight = data.X, 3.0 * data.NUMBERS, np.random.default_rng(3).random(50) + 0.5
+    M = np.column_stack([X, np.ones(50)])
+    gram, ridge = (M.T * weight) @ M, np.diag([1.0, 1.0, 1.0, 0.0]) / C
+    best = np.linalg.solve(gram + ridge, (M.T * weight) @ y)
+    variance = weight @ (y - M @ best) ** 2 / (weight.sum() - np.trace(np.linalg.solve(gram + ridge, gram)))
+    expected = np.sqrt(np.diagonal(variance * np.linalg.inv(gram + ridge)))
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), C=C)
+    for rows in (X, bd.Blocks([X[:20], X[20:]])):
+        fit = bd.fit(model, rows, y, sample_weight=weight)
+        np.testing.assert_allclose(np.sqrt(np.diagonal(fit.covariance)), expected, rtol=1e-6)
+    for estimator in (bd.DropoutRidge(0.0, C=C), bd.DropoutRidgeCV([0.0], Cs=(C,), cv=2)):
+        table = bd.weights_table(estimator.fit(X, y, sample_weight=weight))
+        np.testing.assert_allclose(table["sd"], expected[:3], rtol=1e-6)
+    if C == 1e6:
+        variance = weight @ (y - M @ np.linalg.solve(gram, (M.T * weight) @ y)) ** 2 / (weight.sum() - 4)
+        np.testing.assert_allclose(expected, np.sqrt(np.diagonal(variance * np.linalg.inv(gram))), rtol=1e-4)
+
+
+def test_rows_that_do_not_show_the_variance_get_no_intervals():
+    fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), np.eye(3), np.arange(3.0), sample_weight=np.full(3, 0.1))
+    table = bd.weights_table(fit)
+    assert fit.covariance is None
+    assert set(table["interval"]) == {"use bd.sample"}
+    assert "variance of the responses" in table.attrs["weight_interval"]
+
+
 def test_a_prior_in_units_of_the_columns_is_that_of_the_fit(data):
     """The same table as under the absolute scales that it stands for."""
     X = data.X * [1.0, 30.0, 0.2]

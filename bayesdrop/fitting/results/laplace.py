@@ -5,8 +5,11 @@ r"""Compute Laplace's approximation at a point fit without noise: a normal distr
 with the row weights ``s`` of the fit; later intervals need no rows. The Hessian is one weighted Gram matrix, or for the
 softmax one for each pair of classes. The weights of many classes sum to zero, and the distribution is on this plane. If
 the loss is not a likelihood, the width depends on ``C``. For normal responses of unknown variance, ``bd.Squared()``,
-the covariance is ``σ̂²H⁻¹`` with the variance ``σ̂²`` of the residuals, and the prior is one of ``w/σ``, as in ridge
-regression.
+the variance ``σ̂²`` of the residuals makes ``exp(−U/(C σ̂²))`` the posterior, and the covariance is
+
+    σ̂²C H⁻¹ = σ̂² (P/C + Mᵀ diag(s) M)⁻¹,
+
+as in ridge regression with ``alpha = 1/C``: the prior is one of ``w/σ``, with the precision ``P/C``.
 
 A fit with noise has no such intervals. It minimises an expected loss, which is not minus the log likelihood of the
 noising model: the minimum is shrunk, and intervals around it have too little coverage. At known rates of 0.3 and 0.5
@@ -21,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._typing import Float
+from ...losses.base import Parameter
 from ...model import Model
 from ...moments import ScoreMoments
 from ..objective.centring import CentredProblem
@@ -92,6 +96,8 @@ def why_no_covariance(fit: Fit) -> tuple[str, str]:
     reason, remedy = _unsuitable(fit.model, fit.rates, fit.status, np.size(fit.weight) + np.size(fit.intercept))
     if reason:
         return reason, remedy
+    if fit.sigma is None and _learnt_scale(fit.model) is not None:
+        return "partial_fit, and rows that a fit matches exactly, do not show the variance of the responses", USE_SAMPLE
     return "partial_fit, and files of earlier releases, keep no covariance of the weights", FIT_AGAIN
 
 
@@ -152,7 +158,16 @@ def laplace_covariances(
     # A common change of the weights of all classes does not change predictions; weights sum to zero.
     plane = np.eye(classes) - (np.ones((K, K)) / K if joint else 0.0)
     outward = np.kron(plane, centring.to_original(np.eye(q)))
-    return np.stack([outward @ _inverse(hessian, keep) @ outward.T for hessian in hessians])
+    covariances = np.stack([outward @ _inverse(hessian, keep) @ outward.T for hessian in hessians])
+    if _learnt_scale(model) is None:
+        return covariances
+    sigma = residual_scale(model, task, solution)
+    return None if sigma is None else sigma**2 * model.C * covariances
+
+
+def _learnt_scale(model: Model) -> Parameter | None:
+    """Scale of the responses about their scores, if the loss has one that is learnt."""
+    return next((parameter for parameter in model.loss.parameters if parameter.degree), None)
 
 
 def residual_scale(model: Model, task: Task, solution: ProblemFit) -> float | None:
@@ -162,21 +177,25 @@ def residual_scale(model: Model, task: Task, solution: ProblemFit) -> float | No
     (the trace of the matrix from responses to fitted values), minus the variance of scores from the noise of the
     features. For the check loss it is the mean loss, the maximum-likelihood estimate.
     """
-    scales = [parameter for parameter in model.loss.parameters if parameter.degree]
-    if not scales or task.target.shape[-1:] != (1,) or task.unlabelled is not None or task.design.is_streamed:
+    scale = _learnt_scale(model)
+    if scale is None or task.target.shape[-1:] != (1,) or task.unlabelled is not None:
         return None
     energy = _plain_energy(model, task, solution)
-    mean, var = energy.moments.scores(solution.weights)
-    weight = np.asarray(task.weight).reshape(-1)
-    rows = float(weight.sum())
-    total = float(weight @ energy.loss.value(np.asarray(task.target), energy.scores(mean), np.zeros_like(mean))[:, 0])
-    if scales[0].degree == 1:
-        return total / rows if total > 0 else None
+    (mean, var), design = energy.moments.scores(solution.weights), energy.moments.design
+
+    def total(values: Any) -> float:
+        """Sum over the rows, by their weights without ``C``."""
+        return float(design.total(energy.weight * values)[0]) / model.C
+
+    rows = total(0 * mean + 1)
+    loss = total(design.rowwise(energy.loss.value, energy.target, energy.scores(mean), 0 * mean))
+    if scale.degree == 1:
+        return loss / rows if loss > 0 else None
     freedom = _effective_freedom(energy, model, solution)
-    if freedom is None or rows <= freedom or total <= 0:
+    if freedom is None or rows <= freedom or loss <= 0:
         return None
-    variance = 2 * total / (rows - freedom)
-    of_noise = float(weight @ var[:, 0]) / rows if energy.moments.has_variance else 0.0
+    variance = 2 * loss / (rows - freedom)
+    of_noise = total(var) / rows if energy.moments.has_variance else 0.0
     return float(np.sqrt(max(variance - of_noise, LAPLACE_LIMITS.share * variance)))
 
 
