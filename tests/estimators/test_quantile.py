@@ -1,7 +1,10 @@
 """Quantile regression: scikit-learn's own without noise and penalty, the shares below the fit, and conformance."""
 
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import QuantileRegressor
 
 import bayesdrop as bd
@@ -46,3 +49,36 @@ def test_a_constant_response_is_fitted_exactly(kind, level):
         fit = kind(rate).fit(X, np.full(20, level))
         np.testing.assert_allclose(fit.predict(X), level, rtol=1e-9, atol=1e-9)
         assert fit.status_.name == "ALL_ZERO"
+
+
+@pytest.mark.parametrize("kind", ["quantile", "extreme", "tube"])
+def test_steps_on_blocks_do_not_depend_on_the_units_of_the_response(kind):
+    """Pickled between blocks, of responses far from 0 too, and of a scale that grows."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2500, 2))
+    z, found = Z[:, 0] + rng.normal(size=2500), []
+    z[500:1000] *= 10
+    for unit, shift in ((1.0, 0.0), (1e-3, 0.0), (1e5, 0.0), (1.0, 1e5)):
+        options = {"rates": 0.0, "weight_prior": bd.Normal(10 * unit), "C": 1 / unit}
+        if kind == "tube":
+            model = bd.DropoutSVR(epsilon=0.1 * unit, **options)
+        else:
+            model = bd.DropoutQuantileRegressor(quantile=0.99 if kind == "extreme" else 0.9, **options)
+        whole = clone(model).fit(Z, unit * z + shift)
+        for rows in np.split(np.arange(2500), 5):
+            model = pickle.loads(pickle.dumps(model.partial_fit(Z[rows], unit * z[rows] + shift)))
+        found.append(np.append(model.coef_, model.intercept_ - shift) / unit)
+        if shift == 0 and kind == "quantile":
+            np.testing.assert_allclose(found[-1], np.append(whole.coef_, whole.intercept_) / unit, atol=0.15)
+    for one in found[1:3]:
+        np.testing.assert_allclose(one, found[0], rtol=1e-6)
+    np.testing.assert_allclose(found[3], found[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("y", [np.zeros(50), np.full(50, 5.0), 3 * np.arange(50.0)], ids=["zeros", "constant", "exact"])
+def test_steps_on_blocks_without_residuals(y):
+    model = bd.DropoutQuantileRegressor(0.0, quantile=0.9, weight_prior=bd.Normal(10.0))
+    X = np.arange(50.0)[:, None] / 10
+    for _ in range(3):
+        model.partial_fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y, atol=0.2)

@@ -130,7 +130,7 @@ def test_many_passes_approach_the_batch_optimum(case):
     best.coef_ = np.zeros_like(best.coef_)
     start = energy(best) - lowest
     # One pass is exact, of a quadratic loss and of few rows, which are kept: more can only come back to it.
-    assert -1e-6 * lowest <= many <= one + 1e-6 * lowest
+    assert -1e-6 * lowest <= many <= one + 2e-6 * lowest
     assert one < start
     assert many < 0.01 * start
 

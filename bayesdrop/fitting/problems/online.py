@@ -18,7 +18,7 @@ one step per block.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve
@@ -57,7 +57,9 @@ class OnlineRules:
     gain : float
         A step that lowers the energy by less than this share is the last.
     smoothing : float
-        Smoothing of the kinks of piecewise-linear losses.
+        Smoothing of the kinks of piecewise-linear losses, in units of the margin or of half the mean absolute residual.
+    least : float
+        Smallest mean absolute residual for this, as a share of that about the mean response.
     recent : int
         Maximum total weight of the first rows, which are kept and fitted together.
     products : int
@@ -72,6 +74,7 @@ class OnlineRules:
     rate_steps: int = 5
     gain: float = 1e-9
     smoothing: float = 0.1
+    least: float = 1e-3
     recent: int = 2000
     products: int = 100
     residual: float = 1e-2
@@ -122,6 +125,8 @@ class Online:
         Blocks seen.
     recent : RecentRows or None
         The first rows, until ``OnlineRules.recent`` is exceeded.
+    residuals : array (K,) or float
+        Discounted sum of the absolute residuals of the blocks before.
     """
 
     weights: WeightBlock
@@ -134,6 +139,7 @@ class Online:
     learner: RateLearner | None = None
     steps: int = 0
     recent: RecentRows | None = None
+    residuals: Any = 0.0
     rules: OnlineRules = field(default=OnlineRules(), repr=False)
 
     @classmethod
@@ -214,6 +220,9 @@ class Online:
         few = (not self.steps or self.recent is not None) and not design.is_streamed
         self.recent = rows if few and rows.total <= self.rules.recent else None
         self._forget(forget, block_weight)
+        if not self.steps and model.loss.piecewise_linear and not model.loss.binary and not np.any(self.weights):
+            # From far below all responses a step leads as far above them.
+            self.weights[-1] = _average(rows) if model.fit_intercept else 0.0
         rate = self.rate(rate_map, model.loss.binary)
         for step in range(self.rules.steps):
             if step and self.learner is not None and step <= self.rules.rate_steps:
@@ -221,21 +230,34 @@ class Online:
             make = exponential_moments if model.loss.exponential else ScoreMoments
             moments = make(rows.design, model.noise, rate, model.fit_intercept)
             energy = Energy(moments, model.loss, rows.target, model.C * rows.weight[:, None], 0 * self.precision)
-            block = _Block(energy, self.curvature.ndim == 3)
+            block = _Block(energy, self.curvature.ndim == 3, self._smoothing(energy, rows))
             if not self._step(block, total) and step >= (self.rules.rate_steps if self.learner is not None else 0):
                 break
         if self.recent is None:
             self._remember(block)
+            self.residuals = self._residuals(energy, rows)
         self.steps += 1
+
+    def _residuals(self, energy: Energy, rows: RecentRows) -> ProblemVector:
+        """Sum of the absolute residuals of the blocks before and, at the current weights, of the rows."""
+        return np.asarray(self.residuals + rows.weight @ np.abs(rows.target - energy.moments.mean(self.weights)))
+
+    def _smoothing(self, energy: Energy, rows: RecentRows) -> ProblemVector:
+        """Smoothing of the kinks for a step on the rows; 0 for a smooth loss."""
+        K = energy.target.shape[1]
+        if energy.loss.binary or not energy.loss.piecewise_linear:
+            return np.full(K, self.rules.smoothing if energy.loss.piecewise_linear else 0.0)
+        # Where residuals vanish, responses have a scale; if all are 0, any will do.
+        size, apart = (rows.weight @ np.abs(rows.target - place) for place in (0.0, _average(rows)))
+        least = self.rules.least * np.where(apart > np.sqrt(np.finfo(float).eps) * size, apart, size)
+        unit = np.maximum(self._residuals(energy, rows), least) / max(2 * self.rows, np.finfo(float).tiny)
+        return np.asarray(self.rules.smoothing * np.where(least + self.residuals > 0, unit, 1.0))
 
     def _forget(self, forget: float, block_weight: float) -> None:
         """Discount the earlier rows by a share for every new row."""
         share = (1.0 - forget) ** block_weight
-        self.curvature, self.slope, self.rows = (
-            share * self.curvature,
-            share * self.slope,
-            share * self.rows + block_weight,
-        )
+        self.curvature, self.slope = share * self.curvature, share * self.slope
+        self.residuals, self.rows = share * self.residuals, share * self.rows + block_weight
 
     def _remember(self, block: _Block | _JointBlock) -> None:
         """Add the quadratic of the block at the current weights to that of earlier rows."""
@@ -286,6 +308,7 @@ class _Block(NamedTuple):
 
     energy: Energy
     whole: bool
+    smoothing: ProblemVector
 
     def place(self, weights: WeightBlock) -> WeightBlock:
         return weights
@@ -296,17 +319,13 @@ class _Block(NamedTuple):
     def prior(self, precision: Float[np.ndarray, "q 1"]) -> Float[np.ndarray, ...]:
         return np.diag(precision[:, 0])[None] if self.whole else precision
 
-    def _smoothing(self) -> ProblemVector:
-        kinks = self.energy.loss.piecewise_linear
-        return np.full(self.energy.target.shape[1], Online.rules.smoothing if kinks else 0.0)
-
     def value(self, weights: WeightBlock) -> ProblemVector:
-        return self.energy.value(weights, *self.energy.moments.scores(weights), self._smoothing())
+        return self.energy.value(weights, *self.energy.moments.scores(weights), self.smoothing)
 
     def model(self, weights: WeightBlock) -> tuple[Float[np.ndarray, ...], WeightBlock, Apply]:
         """Curvature or its diagonal, gradient (p + 1, K), and the product with the curvature."""
         moments = self.energy.moments
-        slopes = self.energy.derivatives(*moments.scores(weights), self._smoothing())
+        slopes = self.energy.derivatives(*moments.scores(weights), self.smoothing)
         gradient, spread = self.energy.gradient(weights, slopes)
         # A kink has no second derivative; use the curvature of its quadratic majoriser.
         omega = 2 * slopes.var if self.energy.loss.piecewise_linear else np.maximum(slopes.mean_mean, 0.0)
@@ -359,6 +378,11 @@ class _JointBlock(NamedTuple):
         if self.whole:
             return assembled_hessian(self.energy, weights, False)[None], _to_contrasts(gradient), product
         return self.energy.diagonal(probability, diagonal).reshape(-1, 1), gradient.reshape(-1, 1), product
+
+
+def _average(rows: RecentRows) -> ProblemVector:
+    """Mean response of each problem."""
+    return np.asarray(rows.weight @ rows.target / max(rows.weight.sum(), np.finfo(float).tiny))
 
 
 def _times(curvature: Float[np.ndarray, ...], place: Float[np.ndarray, "_ K"]) -> Float[np.ndarray, "_ K"]:
