@@ -143,6 +143,8 @@ def minimise(
         part, block = (state, energy) if whole else (state.select(live), energy.select(live))
         goal = part.goal(block, tol)
         part, moved = method.step(block, part, goal)
+        # The energy may have fallen by orders of magnitude, and its goal with it.
+        goal = part.goal(block, tol)
         part, rough = part.refine(block, goal, moved)
         stuck[live] = ~moved & (part.remaining > goal)
         done[live] = ((part.remaining <= goal) | ~moved) & ~rough

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ..._typing import Bool, PerRow
+from ...losses.protocols import Curved
 from ..objective.energy import Energy, ProblemVector, WeightBlock
 from .driver import LOOSE, accuracy
 from .dual_problem import best_constant, lower_bound
@@ -209,12 +210,18 @@ class SolverState(PerProblem):
         return self.smoothed(energy, np.where(shrink, share, 1.0)), rough
 
     def _without_residuals(self, energy: Energy, goal: Any) -> SolverState:
-        """End least squares whose residuals are rounding errors of the scores: a relative tolerance is meaningless."""
-        if not (energy.loss.quadratic and np.any(self.remaining > goal)):
+        """End fits whose remaining error is due to rounding of the scores: a relative tolerance is meaningless."""
+        eps = float(np.finfo(np.float64).eps)
+        # Do not evaluate the derivatives of a long fit where they cannot end it.
+        small = (self.remaining > goal) & (energy.loss.quadratic | (self.remaining <= eps))
+        if not (np.any(small) and isinstance(energy.loss, Curved)):
             return self
-        unit = 8 * float(np.finfo(np.float64).eps)
-        exact = self.value <= 0.5 * energy.moments.design.total(energy.weight * (unit * energy.scores(self.mean)) ** 2)
-        return self.changed(remaining=np.where(exact, 0.0, self.remaining))
+        unit, size = 8 * eps, np.abs(energy.scores(self.mean))
+        # The exponential of a logarithm has the rounding error of a score of 1 at least.
+        size = np.maximum(size, 1.0) if energy.loss.ratio else size
+        bend = energy.derivatives(self.mean, self.var, self.smoothing).mean_mean
+        least = 0.5 * energy.moments.design.total(np.abs(bend) * (unit * size) ** 2)
+        return self.changed(remaining=np.where(self.remaining <= least, 0.0, self.remaining))
 
     def _checked_by_bound(
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
@@ -264,7 +271,7 @@ def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
     state : SolverState
         State after a step.
     goal, bias : array (K,)
-        Suboptimality to reach, and cost of the smoothing.
+        Suboptimality to reach, proportional to the energy, and cost of the smoothing.
 
     Returns
     -------
@@ -297,5 +304,7 @@ def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
         weights=weights, mean=mean, var=var, value=value, smoothing=zero, floor=floor,
         remaining=np.maximum(value - floor, 0.0),
     )  # fmt: skip
-    ended = np.flatnonzero(part.remaining <= goal[columns])
+    # Of an energy far above that at zero weights the goal may exceed what the weights gain.
+    share = np.abs(value) / np.maximum(np.abs(before.value), np.finfo(float).tiny)
+    ended = np.flatnonzero(part.remaining <= np.minimum(share, 1.0) * goal[columns])
     return state.merge(columns[ended], part.select(ended)) if len(ended) else state

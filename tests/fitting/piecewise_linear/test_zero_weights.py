@@ -152,3 +152,18 @@ def test_fits_end_on_both_sides_of_the_rate_at_which_weights_vanish(loss):
         assert before.status.name in ("CONVERGED", "ROUND_OFF", "ALL_ZERO")
         assert after.status.name == "ALL_ZERO"
         assert gap < 1e-5 or np.abs(before.weight).max() > 0.3 * gap
+
+
+@pytest.mark.parametrize("loss", [bd.EpsilonInsensitive(0.1), bd.Quantile(0.5)], ids=["tube", "median"])
+@pytest.mark.parametrize("shift", [1e6, 1e8, 1e10])
+def test_responses_far_from_zero_keep_their_weights(loss, shift):
+    """The energy at the start exceeds that of the optimum by far, and a share of it what the weights gain."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X @ [1.0, 0.5] + rng.normal(size=60)
+    model = bd.Model(loss, rates=bd.Fixed(0.3))
+    plain, moved = bd.fit(model, X, y), bd.fit(model, X, y + shift)
+    np.testing.assert_allclose(moved.weight, plain.weight, atol=1e-4)
+    if isinstance(loss, bd.EpsilonInsensitive):
+        loose = bd.DropoutSVR(0.3, tol=1e-4)
+        np.testing.assert_allclose(loose.fit(X, y + shift).coef_, loose.fit(X, y).coef_, atol=0.03)

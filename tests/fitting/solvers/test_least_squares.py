@@ -59,3 +59,12 @@ def test_a_constant_response_ends_where_residuals_are_round_off(level):
     assert fit.status.name == "CONVERGED"
     np.testing.assert_allclose(fit.intercept, level, rtol=1e-12)
     np.testing.assert_allclose(fit.weight, 0.0, atol=1e-10 * abs(level))
+
+
+@pytest.mark.parametrize("loss", [bd.Poisson(), bd.Poisson("gaussian")], ids=["exact", "gaussian"])
+@pytest.mark.parametrize("level", [1.0, 3.0, 1e6])
+def test_constant_counts_end_where_residuals_are_round_off(loss, level):
+    X = np.random.default_rng(2).normal(size=(60, 2))
+    fit = bd.fit(bd.Model(loss, rates=bd.Fixed(0.3)), X, np.full(60, level))
+    assert not fit.status.is_unfinished
+    np.testing.assert_allclose([*fit.weight, fit.intercept], [0.0, 0.0, np.log(level)], atol=1e-8)
