@@ -161,8 +161,8 @@ class Binomial(_LogisticCount):
     ----------
     trials : int, default=1
         Number of trials ``N >= 1`` of every row; with 1, ``y`` is 0 or 1 (logistic loss), or a pair of counts. If
-        successes are rare, noise has more effect in the ``"augmentation"`` bound than in the expected loss (ten times
-        at a share of 1 %): use ``"gaussian"``.
+        successes or failures are rare, noise has more effect in the ``"augmentation"`` bound than in the expected loss
+        (ten times at a share of 1 % or 99 %): use ``"gaussian"``.
     expectation : str, default="augmentation"
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
 
@@ -247,8 +247,9 @@ class NegativeBinomial(_LogisticCount):
         as ``dispersion``, under the prior ``r^{−½} ~ HalfNormal(1)``, under which ``r`` has the median 2.2 and may be
         arbitrarily large (a Poisson count); ``bd.fit`` estimates it with the weights, without noise by maximum
         likelihood, and with noise by the lowest expected loss, so that variation caused by the noise does not count as
-        overdispersion. If the mean count is far below ``r``, noise has more effect in the ``"augmentation"`` bound than
-        in the expected loss (at ``r = 100``, mean 3 and rate 0.1 weights are a quarter smaller): use ``"gaussian"``.
+        overdispersion. If the mean count is far below or above ``r``, noise has more effect in the ``"augmentation"``
+        bound than in the expected loss (at rate 0.1 weights are a quarter smaller at ``r = 100`` and mean 3, and nine
+        tenths smaller at ``r = 1`` and mean 1,000): use ``"gaussian"``.
         If ``y + r`` times ``C`` is a whole number of at most 64, Gibbs sampling draws its auxiliary variables exactly;
         otherwise from distributions with an error below 1e-3.
     expectation : str, default="augmentation"
@@ -303,6 +304,10 @@ class NegativeBinomial(_LogisticCount):
         r = self._r
         # Quadrature puts an axis of nodes before the axes of the draws.
         return 0.0 * y + (r if np.ndim(r) in (0, y.ndim) else r.reshape((1,) * (y.ndim - r.ndim) + r.shape))
+
+    def exposure(self, offset: Scores) -> Scores:
+        """``e^o``: the expected count is in proportion to it, as that of a Poisson count."""
+        return np.exp(offset)
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """``log(ȳ/r)``."""

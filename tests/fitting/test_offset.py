@@ -135,6 +135,18 @@ def test_a_sum_of_counts_has_the_logarithm_of_their_number_for_offset():
     same(summed, each)
 
 
+@pytest.mark.parametrize("form", ["augmentation", "gaussian"])
+def test_learnt_rates_of_a_large_dispersion_are_those_of_poisson_counts(form):
+    """Of unequal exposures, to which a feature is close."""
+    X, y, offset = data("poisson", 200)
+    X[:, 1] = np.abs(offset + 0.3 * X[:, 1])
+    poisson, negative = (
+        bd.fit(bd.Model(loss, rates=bd.PerFeature(bd.Beta(1, 1))), X, y, offset=offset)
+        for loss in (bd.Poisson("gaussian"), bd.NegativeBinomial(1e6, form))
+    )
+    np.testing.assert_allclose(negative.rates, poisson.rates, atol=2e-3)
+
+
 @pytest.mark.parametrize("cv", ["loo", 3])
 def test_strengths_are_chosen_with_it(cv):
     X, y, offset = data("logistic")
