@@ -210,10 +210,10 @@ class SolverState(PerProblem):
         return self.smoothed(energy, np.where(shrink, share, 1.0)), rough
 
     def _without_residuals(self, energy: Energy, goal: Any) -> SolverState:
-        """End fits whose remaining error is due to rounding of the scores: a relative tolerance is meaningless."""
+        """End fits whose energy is due to rounding of the scores: a relative tolerance is meaningless."""
         eps = float(np.finfo(np.float64).eps)
         # Do not evaluate the derivatives of a long fit where they cannot end it.
-        small = (self.remaining > goal) & (energy.loss.quadratic | (self.remaining <= eps))
+        small = (self.remaining > goal) & (energy.loss.quadratic | (np.abs(self.value) <= eps))
         if not (np.any(small) and isinstance(energy.loss, Curved)):
             return self
         unit, size = 8 * eps, np.abs(energy.scores(self.mean))
@@ -221,7 +221,7 @@ class SolverState(PerProblem):
         size = np.maximum(size, 1.0) if energy.loss.ratio else size
         bend = energy.derivatives(self.mean, self.var, self.smoothing).mean_mean
         least = 0.5 * energy.moments.design.total(np.abs(bend) * (unit * size) ** 2)
-        return self.changed(remaining=np.where(self.remaining <= least, 0.0, self.remaining))
+        return self.changed(remaining=np.where(np.abs(self.value) <= least, 0.0, self.remaining))
 
     def _checked_by_bound(
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
