@@ -74,7 +74,7 @@ class DefaultModelWarning(UserWarning):
 
 
 class FormulaWarning(UserWarning):
-    """A file cannot encode tables by its formula, which has Python code; its readers encode rows themselves.
+    """Python code in a formula: its values depend on other rows of a table, or a file cannot encode tables by it.
 
     See Also
     --------

@@ -193,3 +193,98 @@ def test_an_offset_and_a_slope_that_the_language_cannot_compute_are_python_code(
         for slope in ("I((site == other) * 1.0)", "is_same")
     ]
     np.testing.assert_allclose(fits[0].predict(data).mean, fits[1].predict(by_hand).mean)
+
+
+GAPS = pd.DataFrame(
+    {
+        "age": [30.0, 60, np.nan, 40, 70, 55],
+        "site": ["n", "s", None, "n", "s", "n"],
+        "code": [1.0, 2, 3, 1, 2, 3],
+        "y": [0.0, 1, 2, 3, 4, 6],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        "I(age > 50)", "{age > 50}", "np.where(age > 50, 1, 0)", "np.logical_and(age > 50, code > 1)", "C(age > 50)",
+        "C(site == 'n')", "I(site == 'n')", "I(site != 'n')", "I(age == 30):code", "{age.gt(50)}", "site.isin(['n'])",
+        "np.fmax(age, 50)", "C(site.str.upper())", "bs(np.where(age > 50, code, 1), df=4)",
+        "I(np.isnan(code) | (age > 5))",
+        "hashed(I(site), levels=5)", "hashed(C(site), levels=5)", "hashed(site.str.upper(), levels=5)",
+        "hashed(age // 10, levels=5)", "C(hashed(site, levels=5))", "hashed(site, levels=5, hash_func=len)",
+        "hashed(Q('site'), levels=5)",
+    ],
+)  # fmt: skip
+def test_a_missing_value_makes_an_expression_missing(term):
+    formula, complete = f"y ~ {term}", GAPS.drop(index=2)
+    design = bd.from_formula(formula, GAPS, missing="nan")
+    assert np.isnan(design.X[2]).all()
+    assert np.isfinite(np.delete(design.X, 2, axis=0)).all()
+    np.testing.assert_array_equal(design.transform(GAPS), design.X)
+    with pytest.raises(ValueError, match="data: missing values in '(age|site)'"):
+        bd.from_formula(formula, GAPS)
+    with pytest.raises(ValueError, match="data: missing values in '(age|site)'"):
+        bd.from_formula(formula, complete).transform(GAPS)
+    assert len(bd.from_formula(formula, GAPS, dropna=True).y) == 5
+
+
+@pytest.mark.parametrize(
+    ("term", "value"),
+    [
+        ("np.isnan(age)", 1), ("age.isna()", 1), ("I(~age.notna())", 1), ("np.isfinite(age)", 0), ("age.fillna(9)", 9),
+        ("np.nan_to_num(age)", 0), ("np.where(np.isnan(age), code, age)", 3), ("I(site.fillna('n') == 'n')", 1),
+        ("age.combine_first(code)", 3),
+    ],
+)  # fmt: skip
+def test_an_expression_may_ask_about_missing_values(term, value):
+    design = bd.from_formula(f"y ~ {term}", GAPS, sparse=False)
+    assert design.X[2].tolist() == design.transform(GAPS)[2].tolist() == [value]
+
+
+def test_a_missing_value_in_a_response_an_offset_and_a_slope_is_an_error():
+    complete = GAPS.drop(index=2)
+    for formula in ("{age > 50} ~ code", "{site == 'n'} ~ code", "{age.gt(50)} ~ code"):
+        with pytest.raises(ValueError, match="data: missing values in '(age|site)'"):
+            bd.from_formula(formula, GAPS)
+        with pytest.raises(ValueError, match="data: missing values in '(age|site)'"):
+            bd.from_formula(formula, complete).response_of(GAPS)
+    for offset in ("np.where(age > 50, 1.0, 0.0)", "age.gt(50)"):
+        formula = f"y ~ code + offset({offset})"
+        for missing in (None, "nan"):
+            with pytest.raises(ValueError, match="data: missing values in 'age'"):
+                bd.from_formula(formula, GAPS, missing=missing)
+        with pytest.raises(ValueError, match="data: missing values in 'age'"):
+            bd.from_formula(formula, complete).offset_of(GAPS)
+
+
+def test_columns_that_are_levels_and_numbers_do_not_overflow():
+    data = pd.DataFrame({"a": [3_000_000, 3_000_001, 3_100_000] * 4, "y": np.arange(12.0)})
+    cube = data.a.astype(float) ** 3
+    for formula in ("y ~ C(a) + I(a**3)", "y ~ I(a & 4) + I(a**3)", "y ~ C(a) + {a.abs()**3}", "y ~ {a.abs()**3}"):
+        design = bd.from_formula(formula, data, sparse=False)
+        for X in (design.X, design.transform(data)):
+            np.testing.assert_allclose(X[:, -1], cube, rtol=1e-15)
+    design = bd.from_formula("y ~ C(a) + I(a**3) + offset(a**3)", data)
+    assert design.feature_names[0] == "C(a)[3000000]"
+    assert not design.outside
+    np.testing.assert_allclose(design.offset, cube, rtol=1e-15)
+    np.testing.assert_allclose(bd.from_formula("{a**3} ~ y", data).y, cube, rtol=1e-15)
+    assert bd.from_formula("{a + 1} ~ y", data).y.dtype.kind == "i"
+
+
+@pytest.mark.parametrize(
+    "term", ["I(a - a.mean())", "I(a / a.max())", "a.rank()", "C(a > np.median(a))", "a.shift(fill_value=0)"]
+)
+def test_code_that_computes_from_other_rows_warns(term):
+    data = table(20, 0)
+    with pytest.warns(bd.FormulaWarning, match="depends on the other rows.*center"):
+        bd.from_formula(f"b ~ {term}", data)
+    with pytest.warns(bd.FormulaWarning, match="depends on the other rows"):
+        bd.from_formula("b ~ k + offset(a - a.mean())", data)
+
+
+def test_code_that_computes_row_by_row_does_not_warn():
+    terms = "a.abs() + center(a.abs()) + scale(a.abs()) + poly(a.abs(), 2) + bs(a.abs(), df=4) + C(k.abs())"
+    assert bd.from_formula(f"b ~ {terms}", table(20, 0)).outside

@@ -1,6 +1,7 @@
 """The rule of levels: the same value is the same level, whatever its type, in fixed and in random factors."""
 
 from datetime import date, datetime
+from hashlib import md5
 
 import numpy as np
 import pandas as pd
@@ -196,3 +197,51 @@ def test_a_label_names_the_classes(left, tmp_path):
     weighted = bd.fit(bd.Model(), f"{left} ~ x", table, class_weight={names[1]: 3.0})
     assert weighted.class_weight == {names[0]: 1.0, names[1]: 3.0}
     assert weighted.intercept > fit.intercept
+
+
+@pytest.mark.parametrize("term", ["hashed(code, levels=8)", "hashed(I(code), levels=8)", "C(hashed(code, levels=8))"])
+def test_a_hash_is_that_of_the_level(term):
+    data = pd.DataFrame({"code": np.arange(40) % 20, "y": np.arange(40.0)})
+    design = bd.from_formula(f"y ~ {term}", data, sparse=False)
+    texts = data.code.astype(str)
+    for other in (data.code.astype(float), texts, " " + texts, data.code.astype("Int64")):
+        np.testing.assert_array_equal(design.transform({"code": other}), design.X)
+    gap = data.assign(code=data.code.where(data.index != 7))
+    X = bd.from_formula(f"y ~ {term}", gap, missing="nan").X
+    np.testing.assert_array_equal(X[np.arange(40) != 7], design.X[np.arange(40) != 7])
+    days = pd.DataFrame({"code": pd.date_range("2020-01-01", periods=40), "y": np.arange(40.0)})
+    design = bd.from_formula(f"y ~ {term}", days, sparse=False)
+    for other in (days.code.astype(str), days.code.dt.date):
+        np.testing.assert_array_equal(design.transform({"code": other}), design.X)
+
+
+def test_texts_and_integers_keep_their_hashes():
+    for value in ("n", "2.0", 17, 2.5, True):
+        data = pd.DataFrame({"code": [value, value], "y": [0.0, 1.0]})
+        design = bd.from_formula("y ~ hashed(code, levels=7)", data, sparse=False)
+        place = int(md5(str(value).encode(), usedforsecurity=False).hexdigest(), 16) % 7
+        assert design.X[0].tolist() == np.eye(7)[place].tolist()
+        assert not design.outside
+
+
+@pytest.mark.parametrize("values", [["n ", "s"], [" 2020-01-01", "2020-01-02"]])
+def test_factors_have_the_same_blanks_in_expressions_on_other_rows(values):
+    first = values[0].strip()
+    data = pd.DataFrame({"site": values * 6, "age": np.arange(12.0) + 1, "y": np.arange(12.0)})
+    for term in (f"I(site == '{first}'):age", f"site.isin(['{first}']):age", f"np.where(site == '{first}', age, 0)"):
+        design = bd.from_formula(f"y ~ site + {term}", data, sparse=False)
+        for table in (data, data.assign(site=pd.Categorical(data.site))):
+            np.testing.assert_array_equal(design.transform(table), design.X)
+        assert design.X[:, -1].sum() > 0
+    design = bd.from_formula(f"{{site == '{first}'}} ~ C(site)", data)
+    np.testing.assert_array_equal(design.response_of(data), design.y)
+    declared = data.assign(site=pd.Categorical(data.site))
+    design = bd.from_formula(f"y ~ site + I(site == '{values[0]}')", declared, sparse=False)
+    for table in (declared, data):
+        np.testing.assert_array_equal(design.transform(table), design.X)
+
+
+def test_dates_that_are_factors_are_texts_in_expressions_on_other_rows():
+    data = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=3).repeat(4), "y": np.arange(12.0)})
+    design = bd.from_formula("y ~ C(day) + I(day == '2020-01-02')", data, sparse=False)
+    np.testing.assert_array_equal(design.transform(data), design.X)

@@ -28,6 +28,7 @@ __all__ = [
     "refuse_texts",
     "with_doubles",
     "with_label",
+    "with_levels_of",
     "with_plain_levels",
     "without_offsets",
 ]
@@ -87,21 +88,49 @@ def with_plain_levels(frame: Any, right: Any) -> Any:
             continue
         if types.infer_dtype(column, skipna=True) in kinds:
             plain[name] = column.map({value: plain_level(value) for value in column.dropna().unique()}).astype(object)
+    return _replaced(frame, plain)
+
+
+def with_levels_of(frame: Any, levels: Mapping[str, Iterable[Any]]) -> Any:
+    """Convert texts and dates of factors in other rows as :func:`with_plain_levels` did in those of the fit.
+
+    ``levels`` has the levels of the fit by column; a text that is one of them keeps its blanks.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> with_levels_of(pd.DataFrame({"site": ["n ", "s"]}), {"site": ["n", "s"]}).site.tolist()
+    ['n', 's']
+    """
+    from pandas.api import types
+
+    plain = {}
+    for name in levels.keys() & set(frame.columns):
+        column = frame[name].astype(object)
+        if types.infer_dtype(column, skipna=True) in ("string", "date", "datetime", "datetime64"):
+            known = set(levels[name])
+            places = {value: value if value in known else plain_level(value) for value in column.dropna().unique()}
+            if any(value is not level for value, level in places.items()):
+                plain[name] = column.map(places).astype(object)
+    return _replaced(frame, plain)
+
+
+def _replaced(frame: Any, columns: Mapping[str, Any]) -> Any:
     frame = frame.copy(deep=False)
-    for name, column in plain.items():  # not by assign(**plain): a column may be called self
+    for name, column in columns.items():  # not by assign(**columns): a column may be called self
         frame[name] = column
     return frame
 
 
-def with_doubles(frame: Any, left: Any, right: Any, others: Iterable[str], context: Mapping[str, Any]) -> Any:
-    """Convert integers to doubles in columns that expressions compute with, because their powers would overflow.
+def with_doubles(frame: Any, factors: Iterable[Any], others: Iterable[str] = (), response: Iterable[Any] = ()) -> Any:
+    """Convert integers to doubles in columns that factors compute with, because their powers would overflow.
 
     Columns that are used as levels, labels or bits do not change. ``others`` are the expressions of offsets and slopes.
     """
     texts = [(words(text), text) for text in others]
-    texts += [(columns_of(factor, context), str(factor.expr)) for term in right for factor in term.factors]
+    texts += [(columns_of(factor, frame.columns), str(factor.expr)) for factor in factors]
     whole = {name for names, text in texts if _OF_WHOLE.search(text) for name in names}
-    whole |= {name for term in left or [] for factor in term.factors for name in columns_of(factor, context)}
+    whole |= {name for factor in response for name in columns_of(factor, frame.columns)}
     computed = {name for names, _ in texts for name in names if name in frame} - whole
     return frame.astype({name: np.float64 for name in computed if frame[name].dtype.kind in "iu"})
 

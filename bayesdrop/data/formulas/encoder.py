@@ -18,7 +18,7 @@ from ..._display import Shown
 from ..._typing import Bool, Float, Shaped
 from ..._validation import listed
 from ..frames import no_column, to_pandas
-from .checks import check_finite, check_offset_values, is_label
+from .checks import check_finite, check_offset_values, is_label, with_levels_of
 from .language.interpreter import Rows, encode_terms, numbers_of
 from .language.nodes import Column, Factor, Levels, Outside, Term, columns_needed, walk
 from .language.reading import plain
@@ -139,6 +139,7 @@ class FormulaEncoder(Shown):
         absent = sorted(set(needed) - set(frame.columns))
         if absent:
             raise ValueError(f"data: {no_column(absent[0], frame.columns)} The formula needs {listed(absent)}.")
+        frame = with_levels_of(frame, dict(self.levels.values()))
         return Rows(frame, self.missing, self.unseen, None if self._session is None else self._session.run)
 
     def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
@@ -240,6 +241,7 @@ class FormulaEncoder(Shown):
         frame = to_pandas(data)
         if columns_needed(self._response) - set(frame.columns):
             return None
+        frame = with_levels_of(frame, dict(self.levels.values()))
         if not any(isinstance(factor.encoding, Outside) for factor in self._response):
             y = read_response(self._response, Rows(frame))
         elif self._session is None:

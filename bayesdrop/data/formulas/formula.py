@@ -178,6 +178,9 @@ def from_formula(
     missing : None or "nan", optional
         None: missing values in a used column raise an error. ``"nan"``: they are NaN in all columns of their terms, for
         models with ``missing="nan"``; a missing level of a factor in a sparse ``X`` is 0 in all columns of the factor.
+        A comparison such as ``age > 50`` of a missing value is missing, as in R, and so is any other expression, except
+        inside ``isnan``, ``isna``, ``isnull``, ``notna``, ``notnull``, ``isfinite``, ``fillna``, ``nan_to_num``,
+        ``ffill``, ``bfill``, ``interpolate`` and ``combine_first``: about a column named there the expression decides.
         In the response they raise an error. Means, scales and knots are those of the observed values.
     unseen : "error" or "population", default="error"
         How :meth:`FormulaDesign.transform` treats a level that is not in these rows: as an error, or as a row without a
@@ -212,7 +215,8 @@ def from_formula(
     They store ``center``, ``scale``, ``standardize``, ``poly``, ``bs``, ``cr``, ``cs``, ``cc``, ``C``, ``hashed``,
     ``I``, ``Q``, ``np.where`` and ``np.clip``, and need no formulaic to encode rows. Other Python code, such as
     ``age.abs()``, and functions of ``context`` encode rows in this session only; saving a result warns
-    (:class:`bayesdrop.FormulaWarning`), and readers of the file encode rows themselves.
+    (:class:`bayesdrop.FormulaWarning`), and readers of the file encode rows themselves. Such code computes anew from
+    each table: ``age - age.mean()`` warns, for ``center(age)`` keeps the mean of the fit.
 
     A stored formula has at most 16 million characters and a million values of JSON, a million levels and features,
     20 factors in a term, 300 knots, degree 50, functions nested 50 deep, and 50,000 numbers computed for each row.
@@ -284,19 +288,17 @@ def encode_formula(
     parsed, shift = without_offsets(without)
     left, right = _parse(parsed, frame, shift, columns_in([("1", columns, "") for _, columns, _ in random]))
     refuse_texts(frame, left, right)
+    response, factors = ([factor for term in side or [] for factor in term.factors] for side in (left, right))
     n_rows, rows = len(frame), np.arange(len(frame))
     if dropna:
-        rows = _complete(frame, [left or [], right], shift, context, columns_in(random))
+        rows = _complete(frame, factors + response, shift, columns_in(random))
         frame = frame.iloc[rows].reset_index(drop=True)
     frame = with_plain_levels(frame, right)
     y = None if left is None else response_values(left, right, frame, context)
     classes = None
     if y is not None and label is not None:
         classes, y = classes_of(y, label), is_label(y, label)
-    plain, frame = (
-        frame,
-        with_doubles(frame, left, right, [shift or "", *(text for text, *_ in random)], context),
-    )
+    plain, frame = frame, with_doubles(frame, factors, [shift or "", *(text for text, *_ in random)], response)
     statistics = _statistics(right, frame, context)
     matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank, transform_state=statistics)
     spec = matrix.model_spec
@@ -334,17 +336,16 @@ def encode_formula(
         _session=learner.session,
         _token=learner.token,
     )
-    used = columns_needed((*translated, *filter(None, (offset, *(term.slope for term in random_terms)))))
+    parts = (*translated, *filter(None, (offset, *(term.slope for term in random_terms))))
+    learner.warn_of_other_rows(parts)
+    used = columns_needed(parts)
     facts = column_facts(plain, used, dict(encoded.levels.values()))
     return replace(encoded, X=encoded.with_effects(encoded.X, learner.rows), columns=facts)
 
 
-def _complete(
-    frame: Any, sides: Any, offset: str | None, context: Mapping[str, Any], more: set[str]
-) -> Int[np.ndarray, " n"]:
+def _complete(frame: Any, factors: Any, offset: str | None, more: set[str]) -> Int[np.ndarray, " n"]:
     """Positions of the rows without a missing value in a column that the formula uses."""
-    used = {name for side in sides for term in side for factor in term.factors for name in columns_of(factor, context)}
-    used |= words(offset or "") | more
+    used = {name for factor in factors for name in columns_of(factor, frame.columns)} | words(offset or "") | more
     rows = np.flatnonzero(frame[[name for name in frame.columns if name in used]].notna().all(axis=1).to_numpy())
     if not len(rows):
         raise ValueError("data: every row has a missing value in a column of the formula; dropna=True leaves no row.")
@@ -357,7 +358,7 @@ def _statistics(right: Any, frame: Any, context: dict[str, Any]) -> dict[str, An
 
     statistics: dict[str, Any] = {}
     for factor in dict.fromkeys(factor for term in right for factor in term.factors):
-        used = [name for name in columns_of(factor, context) if name in frame]
+        used = sorted(columns_of(factor, frame.columns))
         if factor.eval_method.value != "python" or not used or not frame[used].isna().any(axis=None):
             continue
         complete = frame.dropna(subset=used)

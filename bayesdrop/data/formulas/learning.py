@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Bool
-from .language.encoding import encode
+from ...warnings import FormulaWarning, warn
+from .checks import with_doubles
+from .language.encoding import columns_of, encode
 from .language.interpreter import Rows, encode_terms, numbers_of
-from .language.nodes import Factor, Hashed, Outside, Term, columns_needed
+from .language.nodes import Factor, Hashed, Outside, Term, columns_needed, walk
 from .language.translation import Translator
 
 __all__ = ["Learner", "Session", "recalled", "remember"]
@@ -47,24 +49,30 @@ class Session:
     specs: dict[str, Any] = field(default_factory=dict)
     response: Any = None
 
-    def learn(self, factor: Any, frame: Any, state: Mapping[str, Any]) -> int:
-        """Learn a factor on the rows of a frame, with the statistics in ``state``; return its number of columns."""
+    def learn(self, factor: Any, frame: Any, state: Mapping[str, Any]) -> Outside:
+        """Learn a factor on the rows of a frame, with the statistics in ``state``."""
         from formulaic import Formula
         from formulaic.parser.types import Term
 
         alone = Formula([Term([factor])])
-        matrix = encode(alone, frame, dict(self.context), "nan", ensure_full_rank=False, transform_state=dict(state))
+        matrix = encode(alone, with_doubles(frame, [factor]), dict(self.context), "nan", ensure_full_rank=False,
+                        transform_state=dict(state))  # fmt: skip
         self.specs[str(factor.expr)] = matrix.model_spec
-        return int(matrix.shape[1])
+        return _outside(factor, frame, int(matrix.shape[1]))
 
     def run(self, node: Outside, frame: Any) -> Any:
         """Columns (n, k) of a factor on other rows, csr."""
         spec = self.specs[node.text]
         before = set(spec.transform_state)
-        matrix = encode(spec, frame, dict(self.context), "nan")
+        factors = [factor for term in spec.formula for factor in term.factors]
+        matrix = encode(spec, with_doubles(frame, factors), dict(self.context), "nan")
         if set(matrix.model_spec.transform_state) - before:
             raise ValueError(f"data: {node.text!r} cannot be told apart from another function; rename its columns.")
         return matrix.__wrapped__.tocsr()
+
+
+def _outside(factor: Any, frame: Any, count: int) -> Outside:
+    return Outside(str(factor.expr), count, tuple(sorted(columns_of(factor, frame.columns))))
 
 
 def remember(text: str, encoder: Any) -> None:
@@ -117,13 +125,18 @@ class Learner:
         for factor in (factor for term in terms for product in term.products for factor in product.factors):
             if isinstance(factor.encoding, Hashed):  # formulaic would hash "nan"
                 self.rows.codes(factor.encoding)
+        whole = self.rows.frame[sorted(columns_needed(terms))].notna().all(axis=1).to_numpy()
         try:
-            wrong = self._differing(X, encode_terms(terms, self.rows, sparse=True), columns_needed(terms))
+            wrong = _differing(X[whole], encode_terms(terms, self.rows, sparse=True)[whole])
         except ValueError:
             wrong = np.ones(X.shape[1], dtype=bool)
         if wrong.any():
+            others = by_python.terms_of(spec)
+            if not wrong.all():  # factor by factor, formulaic computes with doubles columns that are levels elsewhere
+                encoded = (encode_terms(parts, self.rows, sparse=True)[whole] for parts in (others, terms))
+                wrong &= _differing(*encoded)
             by_term = np.split(wrong, np.cumsum([len(term.columns) for term in terms])[:-1])
-            pairs = zip(terms, by_python.terms_of(spec), by_term, strict=True)
+            pairs = zip(terms, others, by_term, strict=True)
             terms = tuple(second if differs.any() else first for first, second, differs in pairs)
         return terms
 
@@ -131,9 +144,11 @@ class Learner:
         """Translate an offset or the variable of a slope; ``check`` raises unless it is one column of numbers."""
         from formulaic import Formula
 
-        matrix = encode(Formula(f"0 + {{{expression}}}"), self.rows.frame, dict(self._session.context), output="pandas")
+        formula = Formula(f"0 + {{{expression}}}")
+        factor = next(factor for term in formula for factor in term.factors)
+        frame = with_doubles(self.rows.frame, [factor])
+        matrix = encode(formula, frame, dict(self._session.context), output="pandas")
         values = check(matrix)
-        factor = next(factor for term in matrix.model_spec.formula for factor in term.factors)
         for columns in self._choices():
             node = self._translator(columns, matrix.model_spec).expression(factor)
             result = Factor(expression, node)
@@ -150,18 +165,36 @@ class Learner:
             state, values = {}, None
             if factor.eval_method.value != "lookup":
                 alone = type(left)([term for term in left if factor in term.factors])
-                matrix = encode(alone, self.rows.frame, dict(self._session.context), output="pandas",
-                                ensure_full_rank=False)  # fmt: skip
+                frame = with_doubles(self.rows.frame, [factor])
+                matrix = encode(alone, frame, dict(self._session.context), output="pandas", ensure_full_rank=False)
                 state, values = matrix.model_spec.transform_state, matrix.to_numpy()[:, 0]
             columns = frozenset(self.rows.frame.columns)
-            node: Any = Translator(columns, state, self._session.context, lambda _: 1).expression(factor)
+            outside = partial(_outside, frame=self.rows.frame, count=1)
+            node: Any = Translator(columns, state, self._session.context, outside).expression(factor)
             result = Factor(str(factor.expr), node)
-            if values is not None and not self._gives(result, values):
+            if values is not None and not isinstance(node, Outside) and not self._gives(result, values):
                 result = replace(result, encoding=Outside(result.label, 1, tuple(sorted(columns_needed(node)))))
             factors.append(result)
         if any(isinstance(factor.encoding, Outside) for factor in factors):
             self._session = replace(self._session, response=left)
         return tuple(factors)
+
+    def warn_of_other_rows(self, parts: Any) -> None:
+        """Warn of Python code that gives other values on every second row than on all rows."""
+        nodes = {node.text: node for node in walk(parts) if isinstance(node, Outside) and node.columns}
+        for node in nodes.values():
+            try:
+                part = self._session.run(node, self.rows.frame[::2].reset_index(drop=True))
+            except ValueError:  # it will not be silent for new rows either
+                continue
+            whole = self.rows.run(node)[::2]
+            if part.shape != whole.shape or _differing(whole, part).any():
+                warn(
+                    f"formula: the value of {node.text!r} in a row depends on the other rows of its table, so that new "
+                    "rows are not encoded as those of the fit; write center() or scale(), which keep the statistics of "
+                    "the fit, or compute a column beforehand.",
+                    FormulaWarning,
+                )
 
     def _gives(self, factor: Factor, values: Any) -> bool:
         """Whether a translated factor can be computed on these rows and has formulaic's values."""
@@ -181,15 +214,14 @@ class Learner:
         learn = partial(self._session.learn, frame=self.rows.frame, state=state)
         return Translator(columns, state, self._session.context, learn)
 
-    def _differing(self, X: Any, other: Any, needed: set[str]) -> Bool[np.ndarray, " p"]:
-        """Whether each column of two csr matrices differs in the rows without a missing value."""
-        frame = self.rows.frame
-        whole = frame[[name for name in frame.columns if name in needed]].notna().all(axis=1).to_numpy()
-        one, two = X[whole], other[whole]
-        scale, wrong = np.zeros(X.shape[1]), np.zeros(X.shape[1], dtype=bool)
-        np.fmax.at(scale, one.indices, np.abs(one.data))
-        for matrix in (one, two):
-            matrix.data[np.isnan(matrix.data)] = np.finfo(np.float64).max
-        gap = (one - two).tocsr()
-        wrong[gap.indices[np.abs(gap.data) > _TOLERANCE * scale[gap.indices]]] = True
-        return wrong
+
+def _differing(one: Any, two: Any) -> Bool[np.ndarray, " p"]:
+    """Whether each column of two csr matrices differs; NaN equals NaN."""
+    one, two = one.astype(np.float64), two.astype(np.float64)
+    scale, wrong = np.zeros(one.shape[1]), np.zeros(one.shape[1], dtype=bool)
+    np.fmax.at(scale, one.indices, np.abs(one.data))
+    for matrix in (one, two):
+        matrix.data[np.isnan(matrix.data)] = np.finfo(np.float64).max
+    gap = (one - two).tocsr()
+    wrong[gap.indices[np.abs(gap.data) > _TOLERANCE * scale[gap.indices]]] = True
+    return wrong

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..._typing import Shaped
 from ..frames import no_column, refuse_missing
-from .language.encoding import encode
+from .checks import with_doubles
+from .language.encoding import columns_asked, columns_of, encode
 from .language.interpreter import Rows, numbers_of
 from .language.nodes import Column, Factor
 
@@ -40,6 +41,8 @@ def response_values(left: Any, right: Any, frame: Any, context: dict[str, Any]) 
         raise ValueError(f"formula: the response {name!r} is among the terms; leave it out of the right side.")
     if factors[0].eval_method.value == "lookup":
         return _values(_column(name, frame), name)
+    asked = columns_asked(str(factors[0].expr))
+    refuse_missing(sorted(columns_of(factors[0], frame.columns) - asked), frame, ", or take dropna=True")
     encode(left, frame, context, ensure_full_rank=False)  # raises on one number for all rows, which pandas accepts
     matrix = encode(left, frame, context, output="pandas", ensure_full_rank=False)
     if matrix.shape[1] != 1:
@@ -47,7 +50,11 @@ def response_values(left: Any, right: Any, frame: Any, context: dict[str, Any]) 
             f"formula: the response {name!r} gives {matrix.shape[1]} columns, expected one; write the column of "
             "labels itself, or one class as {column == 'label'}."
         )
-    return _values(matrix.iloc[:, 0], name)
+    values = matrix.iloc[:, 0]
+    if values.dtype.kind in "iu":  # powers of integers overflow silently
+        doubles = encode(left, with_doubles(frame, factors), context, output="pandas", ensure_full_rank=False)
+        values = values if np.array_equal(values, doubles.iloc[:, 0]) else doubles.iloc[:, 0]
+    return _values(values, name)
 
 
 def read_response(factors: Sequence[Factor], rows: Rows) -> Shaped[np.ndarray, "n ..."]:

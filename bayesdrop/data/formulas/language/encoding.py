@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import threading
 import warnings
@@ -14,11 +13,15 @@ import numpy as np
 
 from ...._validation import listed
 from ...frames import SHOWN, no_column, refuse_complex, refuse_kinds, refuse_missing
+from ...levels import level_text, plain_level
 
 __all__ = [
     "FORMULAIC",
+    "QUESTIONS",
+    "columns_asked",
     "columns_of",
     "encode",
+    "hashed_texts",
     "levels_listed",
     "parsed",
     "without_intercept",
@@ -27,21 +30,27 @@ __all__ = [
 
 # Python's parser is not thread-safe: on 3.11, "AST constructor recursion depth mismatch".
 FORMULAIC = threading.RLock()
+# Functions and methods that answer for missing values; elsewhere a missing value makes the expression missing.
+QUESTIONS = frozenset(
+    ("isnan", "isna", "isnull", "notna", "notnull", "isfinite")
+    + ("fillna", "nan_to_num", "ffill", "bfill", "interpolate", "combine_first")
+)
 
 
-def columns_of(factor: Any, context: Mapping[str, Any]) -> set[str]:
-    """Columns that a factor needs: its own name if it is a column, else the free names of its expression.
+def columns_of(factor: Any, columns: Collection[str]) -> set[str]:
+    """The ``columns`` that a factor needs: its own name, or the free names of its expression.
+
+    A column takes precedence over a function or a value of the same name.
 
     Examples
     --------
     >>> from formulaic.parser.types import Factor
-    >>> sorted(columns_of(Factor("np.log(`k.v` + a.abs()) * two", eval_method="python"), {"two": 2}))
-    ['a', 'k.v']
+    >>> factor = Factor("np.log(`k.v` + a.abs()) * two * max + Q('b c')", eval_method="python")
+    >>> sorted(columns_of(factor, ["a", "b", "k.v", "max", "b c"]))
+    ['a', 'b c', 'k.v', 'max']
     """
-    from formulaic.transforms import TRANSFORMS
-
     if factor.eval_method.value == "lookup":
-        return {str(factor.expr)} - set(context)
+        return {str(factor.expr)}.intersection(columns)
     try:
         tree, quoted = parsed(str(factor.expr))
     except (SyntaxError, RecursionError, MemoryError):
@@ -49,10 +58,29 @@ def columns_of(factor: Any, context: Mapping[str, Any]) -> set[str]:
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    free = {node.id for node in names if node.id not in bound}
-    return {quoted[name] for name in free & set(quoted)} | {
-        name for name in free - set(quoted) if not (name in TRANSFORMS or name in context or hasattr(builtins, name))
-    }
+    free = {quoted.get(node.id, node.id) for node in names if node.id not in bound}
+    return (free | _named_by_q(tree)).intersection(columns)
+
+
+def _named_by_q(tree: ast.AST) -> set[str]:
+    """Texts in the calls of ``Q('…')`` in a syntax tree."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Q"]
+    return {str(part.value) for call in calls for part in call.args if isinstance(part, ast.Constant)}
+
+
+def columns_asked(expression: str) -> set[str]:
+    """Names in the calls by which an expression asks about missing values.
+
+    Examples
+    --------
+    >>> sorted(columns_asked("np.where(np.isnan(a), b, a) + `two words`.fillna(c)"))
+    ['a', 'c', 'np', 'two words']
+    """
+    tree, quoted = parsed(expression)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) in QUESTIONS]
+    names = [node.id for call in calls for node in ast.walk(call) if isinstance(node, ast.Name)]
+    return {quoted.get(name, name) for name in names}.union(*map(_named_by_q, calls))
 
 
 def parsed(expression: str, columns: Collection[str] = ()) -> tuple[ast.expr, dict[str, str]]:
@@ -72,6 +100,29 @@ def parsed(expression: str, columns: Collection[str] = ()) -> tuple[ast.expr, di
         if "`" in expression:
             expression = sanitize_variable_names(expression, dict.fromkeys((*columns, *TRANSFORMS)), names)
         return ast.parse(expression.strip(), mode="eval").body, names
+
+
+def hashed_texts(values: Any) -> list[str]:
+    """Texts of values that ``hashed`` turns into buckets: one text for 2, 2.0 and ``"2"``.
+
+    Examples
+    --------
+    >>> hashed_texts([2.0, 2.5]), hashed_texts([2, "2"]), hashed_texts(np.array(["2020-01-01"], dtype="datetime64[s]"))
+    (['2', '2.5'], ['2', '2'], ['2020-01-01'])
+    """
+    from pandas import Series
+
+    plain = Series(np.asarray(values)).astype(object).tolist()
+    keys = list(zip(map(type, plain), plain, strict=True))  # True equals 1 and has another text
+    texts = {key: level_text(plain_level(key[1])) for key in set(keys)}
+    return [texts[key] for key in keys]
+
+
+def _hashed(data: Any, *arguments: Any, **options: Any) -> Any:
+    """The ``hashed`` of formulaic on the texts of levels."""
+    from formulaic.transforms import TRANSFORMS
+
+    return TRANSFORMS["hashed"](np.array(hashed_texts(data), dtype=object), *arguments, **options)
 
 
 def words(text: str) -> set[str]:
@@ -94,8 +145,8 @@ def encode(
     numbers = [name for name in frame.columns if frame[name].dtype.kind == "c"]
     if numbers:
         factors = [factor for term in getattr(source, "formula", source) for factor in term.factors]
-        used = set().union(*(columns_of(factor, context) for factor in factors))
-        for name in used.intersection(numbers):
+        used = set().union(*(columns_of(factor, numbers) for factor in factors))
+        for name in used:
             refuse_complex(frame[[name]].to_numpy(), [name])
     with FORMULAIC, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error", DataMismatchWarning)
@@ -103,7 +154,8 @@ def encode(
             warnings.filterwarnings("ignore", r".*: \{(np\.float64\()?(nan|None|<NA>)\)?\}\.", DataMismatchWarning)
         try:
             na_action = "raise" if missing is None else "ignore"
-            return source.get_model_matrix(frame, context=context, output=output, na_action=na_action, **options)
+            functions = {"hashed": _hashed, **context}
+            return source.get_model_matrix(frame, context=functions, output=output, na_action=na_action, **options)
         except FactorEvaluationError as error:
             if isinstance(error.__cause__, NameError):
                 name = re.findall(r"[`']([^`']+)[`']", str(error.__cause__))[0]
@@ -118,7 +170,7 @@ def encode(
             raise ValueError(
                 "formula: expected terms with a value for each row, got others in "
                 f"{_without_rows(source, frame, context)}; a number that all rows share, such as a mean, goes into an "
-                "expression with a column, as in I(a - a.mean())."
+                "expression with a column; center(a) and scale(a) keep those of these rows."
             ) from error
         except (FormulaicError, TypeError) as error:
             raise ValueError(f"data: the formula cannot be worked out on these columns. {error}") from error

@@ -15,9 +15,10 @@ from ...._typing import Float, Int, Num, Shaped
 from ...._validation import listed
 from ...frames import SHOWN, no_column, refuse_missing
 from ...levels import KnownLevels
-from .encoding import levels_listed
+from .encoding import QUESTIONS, columns_asked, hashed_texts, levels_listed
 from .limits import FUNCTIONS
 from .nodes import (
+    Apply,
     BSpline,
     Column,
     CubicSpline,
@@ -31,6 +32,7 @@ from .nodes import (
     Product,
     Term,
     columns_needed,
+    walk,
 )  # fmt: skip
 from .splines import columns_of_spline
 
@@ -92,12 +94,29 @@ class Rows:
         """Whether the values of a column are missing."""
         return np.asarray(self._column(name).isna(), dtype=bool)
 
+    def gaps(self, node: Any) -> Shaped[np.ndarray, " n"]:
+        """Rows in which an expression is missing, because a column is that it does not ask about.
+
+        Raises
+        ------
+        ValueError
+            If there are such rows and ``missing`` does not allow them.
+        """
+        is_missing = np.zeros(len(self), dtype=bool)
+        names = sorted(columns_needed(node) - _columns_asked(node))
+        for name in names:
+            is_missing |= self.is_missing(name)
+        if self.missing is None and is_missing.any():
+            refuse_missing(names, self.frame, _ADVICE)
+        return is_missing
+
     def run(self, node: Outside) -> Any:
         """Values (n, k) of Python code, csr; raise ValueError in another session."""
         if self._run is None:
             raise ValueError(
                 f"it has {node.text!r}, which is Python code and runs only in the session that made the formula"
             )
+        self.gaps(node)  # before an error of the code on missing values
         return self._run(node, self.frame)
 
     def codes(self, node: Levels | Hashed) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
@@ -114,10 +133,7 @@ class Rows:
         return self._codes[key]
 
     def _hashed(self, node: Hashed) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
-        is_missing = self.is_missing(node.column)
-        if is_missing.any() and self.missing is None:
-            refuse_missing([node.column], self.frame, _ADVICE)
-        texts = np.array(self._column(node.column)).astype(np.str_).tolist()
+        is_missing, texts = self.gaps(node), hashed_texts(self._column(node.column))
         place = {
             text: int(md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % node.count
             for text in dict.fromkeys(texts)
@@ -130,12 +146,12 @@ class Rows:
         argument = node.argument
         if isinstance(argument, Outside):
             indicators = self.run(argument).tocsr()
-            filled = np.diff(indicators.indptr) > 0
+            filled = (np.diff(indicators.indptr) > 0) & ~self.gaps(argument)
             code = np.full(len(self), -1)
             code[filled] = indicators.indices[indicators.indptr[:-1][filled]]
-            return code, ~filled
+            return code, self._allowed(argument, ~filled)
         if isinstance(argument, Column):
-            values, is_missing = self.values(argument.name), self.is_missing(argument.name)
+            values, is_missing = self.values(argument.name), self.gaps(argument)
         else:
             values = evaluate(argument, self)
             is_missing = np.isnan(values)
@@ -154,10 +170,14 @@ class Rows:
                 'the first data, as in pandas.Categorical(values, categories=[...]), or take unseen="population", by '
                 f"which such a row has no level of this factor{no_scale if self.unseen == 'draw' else ''}."
             )
+        return code, self._allowed(argument, is_missing)
+
+    def _allowed(self, argument: Any, is_missing: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+        """Rows without a level; raise ValueError if there are any and ``missing`` does not allow it."""
         if is_missing.any() and self.missing is None:
             refuse_missing(sorted(columns_needed(argument)), self.frame, _ADVICE)
             raise ValueError(f"data: {_shown(argument)} is not a number in some rows; leave those rows out.")
-        return code, is_missing
+        return is_missing
 
     def _column(self, name: str) -> Any:
         if name not in self.frame:
@@ -245,7 +265,7 @@ def _factor(factor: Factor, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[n
         columns = np.where(code[:, None] < 0, -1, np.arange(node.width))
         return columns, np.array(node.coding.matrix)[code]
     if isinstance(node, Outside):
-        values = _dense(rows.run(node), node)
+        values = _present(node, _dense(rows.run(node), node), rows)
     elif isinstance(node, Polynomial | BSpline | CubicSpline):
         x = _floats(evaluate(node.argument, rows))
         values = columns_of_spline(node, x, factor.label)
@@ -268,9 +288,10 @@ def _check_present(factor: Factor, values: Num[np.ndarray, ...], rows: Rows) -> 
 
 
 def numbers_of(factor: Factor, rows: Rows) -> Num[np.ndarray, " n"]:
-    """Values of a factor of one column, such as an offset."""
-    values = evaluate(factor.encoding, rows)
-    _check_present(factor, values, rows)
+    """Values of a factor of one column, such as an offset, without missing values."""
+    complete = Rows(rows.frame, None, rows.unseen, rows._run)
+    values = evaluate(factor.encoding, complete)
+    _check_present(factor, values, complete)
     return values
 
 
@@ -302,9 +323,29 @@ def evaluate(node: Any, rows: Rows) -> Num[np.ndarray, " n"]:
     ([1.0, 2.0], [2.0, 2.0])
     """
     if isinstance(node, Outside):
-        return _dense(rows.run(node), node)[:, 0]
+        return _present(node, _dense(rows.run(node), node)[:, 0], rows)
     with np.errstate(all="ignore"):
-        return np.broadcast_to(_evaluate(node, rows), (len(rows),))
+        return _present(node, np.broadcast_to(_evaluate(node, rows), (len(rows),)), rows)
+
+
+def _present(node: Any, values: Num[np.ndarray, "n ..."], rows: Rows) -> Num[np.ndarray, "n ..."]:
+    """Values of an expression, NaN where a column is missing that it does not ask about, as in R."""
+    gaps = rows.gaps(node)
+    if gaps.any():
+        values = _floats(values).copy()
+        values[gaps] = np.nan
+    return values
+
+
+def _columns_asked(node: Any) -> set[str]:
+    """Columns about whose missing values an expression asks."""
+    asked = set()
+    for part in walk(node):
+        if isinstance(part, Apply) and part.function in QUESTIONS:
+            asked |= columns_needed(part)
+        elif isinstance(part, Outside):
+            asked |= columns_asked(part.text)
+    return asked
 
 
 def _evaluate(node: Any, rows: Rows) -> Any:

@@ -10,12 +10,12 @@ import ast
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .encoding import columns_of, parsed
+from .encoding import parsed
 from .limits import FUNCTIONS, LIMITS
 from .nodes import (
     Apply,
@@ -84,13 +84,13 @@ class Translator:
     context : mapping
         The user's ``context``, whose names are not translated.
     learn : callable
-        Function that stores a factor as Python code of the session and returns its number of columns.
+        Function that stores a factor as Python code of the session and returns its node.
     """
 
     columns: frozenset[str]
     state: Mapping[str, Any]
     context: Mapping[str, Any]
-    learn: Callable[[Any], int]
+    learn: Callable[[Any], Outside]
 
     def terms_of(self, spec: Any) -> tuple[Term, ...]:
         """Terms, except the intercept, of a formulaic ``ModelSpec`` that has encoded rows."""
@@ -136,8 +136,8 @@ class Translator:
 
     def _outside(self, factor: Any, dropped: int) -> Outside:
         """A factor as Python code, without the ``dropped`` first columns that full rank removes."""
-        columns = tuple(sorted(columns_of(factor, self.context)))
-        return Outside(str(factor.expr), self.learn(factor) - dropped, columns)
+        node = self.learn(factor)
+        return replace(node, count=node.count - dropped)
 
     def _read(self, text: str) -> tuple[ast.expr, dict[str, str]]:
         if len(text) > LIMITS.name:
