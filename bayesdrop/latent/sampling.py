@@ -150,6 +150,8 @@ def sample_latent(
     method = NUTS() if method is None else method
     if not isinstance(method, NUTS):
         raise TypeError(f"method: expected bd.NUTS(), got {shown(method)}.")
+    # Before the chains run, because their draws would be lost if a description could not be made.
+    described = attributes(model, data.classes, data.facts, data.feature_names)
     late = LateInterruption()
     result = _run(model, data, int(n_hidden), int(draws), int(tune), int(chains), seed, method, progress, late)
     with late.whole():
@@ -158,8 +160,7 @@ def sample_latent(
         inference_method="mcmc", method=repr(method), target="hidden layer", model=repr(model), seed=seed, run=result,
         tune=int(tune),
     )  # fmt: skip
-    attrs |= attributes(model, data.classes, data.facts, data.feature_names)
-    attrs |= {
+    attrs |= described | {
         "n_hidden": int(n_hidden),
         "units": "aligned: permuted and turned to the labelling of the most probable draw",
         "approximation": "noise is carried through the hidden layer to first order and scores are taken as normal",

@@ -252,6 +252,9 @@ def sample(
     if log_likelihood and data.design.is_streamed:
         check_size(int(draws) * int(chains), data.design.shape[0])
     tune = int(method.warm_up if tune is None else tune)
+    # Before the chains run, because their draws would be lost if a description could not be made.
+    described = attributes(centring.original_model, data.classes, data.facts, data.feature_names)
+    described |= {"settings": json.dumps(sampler_settings(method))}
 
     late = LateInterruption()
     result, choices = _run(
@@ -264,8 +267,7 @@ def sample(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune, thin=thin,
     )  # fmt: skip
-    attrs |= attributes(centring.original_model, data.classes, data.facts, data.feature_names)
-    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio, **choices}
+    attrs |= described | {"scale_ratio": centring.scale_ratio, **choices}
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
     attrs |= {"unscaled": json.dumps(centring.unscaled)} if centring.unscaled else {}

@@ -1,6 +1,7 @@
 """The rule of levels: the same value is the same level, whatever its type, in fixed and in random factors."""
 
 from datetime import date, datetime
+from decimal import Decimal
 from hashlib import md5
 
 import numpy as np
@@ -103,6 +104,38 @@ def test_blanks_around_texts_make_no_levels():
     table = TABLE.assign(word=np.where(np.arange(N) < 9, TABLE.word + " ", TABLE.word))
     for formula in ("y ~ word", "y ~ C(word)", "y ~ x + (1 | word)", "y ~ x:word"):
         assert encode_formula(formula, table).feature_names == encode_formula(formula, TABLE).feature_names
+
+
+VALUES = {
+    "intervals": (pd.cut(TABLE.code, [-1, 0, 1, 10]), ["(-1, 0]", "(0, 1]", "(1, 10]"]),
+    "wide intervals": (pd.cut(TABLE.code * 10, [-1, 9, 10, 20]), ["(-1, 9]", "(9, 10]", "(10, 20]"]),
+    "dates": (TABLE.day, ["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"]),
+    "dates of Python": (TABLE.day.dt.date, ["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"]),
+    "periods": (TABLE.day.dt.to_period("D"), ["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"]),
+    "durations": (TABLE.day - TABLE.day[0], [f"{k} days 00:00:00" for k in range(4)]),
+    "decimals": (TABLE.code.map(Decimal), ["0", "1", "2"]),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_of_every_kind_are_levels_and_go_into_files(kind, tmp_path):
+    values, texts = VALUES[kind]
+    table = TABLE.assign(k=values.astype("category"))
+    for formula, data in (("y ~ k", table), ("y ~ C(k)", table), ("y ~ C(k)", table.assign(k=values.astype(object)))):
+        fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.1)), formula, data)
+        assert fit.feature_names == [f"{formula[4:]}[{text}]" for text in texts]
+        fit.save(tmp_path / "fit.nc")
+        for result in (fit, bd.Fit.load(tmp_path / "fit.nc")):
+            for other in (data, table, data.assign(k=values.map(plain_level).astype(str))):
+                np.testing.assert_array_equal(bd.predict(result, other).mean, bd.predict(fit, data).mean)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_columns_of_every_kind_in_python_code_do_not_lose_the_draws():
+    post = bd.sample(
+        bd.Model(bd.Squared(variance=1.0)), "y ~ {day.dt.day} + x", TABLE, draws=20, tune=20, chains=2, progress=False
+    )
+    assert np.isfinite(bd.predict(post, TABLE).mean).all()
 
 
 @pytest.fixture(scope="module")

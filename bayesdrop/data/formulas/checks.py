@@ -17,6 +17,7 @@ from ..._validation import listed
 from ..frames import SHOWN, refuse_complex, refuse_kinds, refuse_text
 from ..levels import KnownLevels, level_text, plain_level
 from .language.encoding import columns_of, levels_listed, words
+from .language.translation import plain_levels
 from .tokens import Token, text_of, without_added
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
 
 # Expressions that need a column's values unchanged: levels, and operators on bits.
 _OF_WHOLE = re.compile(r"^(C|hashed)\(|[&|~]|<<|>>|bitwise")
+# Kinds of values in C() that sort otherwise than their texts: "(2, 10]" comes before "(10, 20]".
+_IN_ORDER = ("interval", "period", "timedelta", "timedelta64", "time", "decimal")
 
 
 def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> None:
@@ -75,7 +78,7 @@ def refuse_texts(frame: Any, left: Any, right: Any) -> None:
 
 
 def with_plain_levels(frame: Any, right: Any) -> Any:
-    """Convert texts that are factors, and dates in ``C()``, by :func:`.plain_level`."""
+    """Convert texts that are factors, categories, and dates and intervals in ``C()``, by :func:`.plain_level`."""
     from pandas.api import types
 
     plain = {}
@@ -83,10 +86,16 @@ def with_plain_levels(frame: Any, right: Any) -> Any:
         inner = re.fullmatch(r"C\(\s*(?:`([^`]+)`|([^`,()]+?))\s*(,.*)?\)", text)
         name = text if inner is None else inner[1] or inner[2]
         column = frame[name] if name in frame else None
-        kinds = ("string",) if inner is None else ("string", "date", "datetime", "datetime64")
-        if column is None or isinstance(column.dtype, types.CategoricalDtype):
+        if column is None:
             continue
-        if types.infer_dtype(column, skipna=True) in kinds:
+        kind = types.infer_dtype(column, skipna=True)
+        if kind in _IN_ORDER and inner is not None:
+            column = column.astype("category")
+        if isinstance(column.dtype, types.CategoricalDtype):
+            categories = column.cat.categories.tolist()
+            if list(plain_levels(categories)) != categories:
+                plain[name] = column.cat.rename_categories(plain_levels(categories))
+        elif kind == "string" or (kind in ("date", "datetime", "datetime64") and inner is not None):
             plain[name] = column.map({value: plain_level(value) for value in column.dropna().unique()}).astype(object)
     return _replaced(frame, plain)
 

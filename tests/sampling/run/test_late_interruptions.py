@@ -100,3 +100,15 @@ def test_other_samplers_keep_every_draw_too(monkeypatch, whole, name, function):
     with pytest.warns(bd.warnings.IncompleteWarning, match="interrupted after the last draw: all draws are returned"):
         found = drawn(name)
     assert dataset(found, "posterior").equals(dataset(whole[name], "posterior"))
+
+
+@pytest.mark.parametrize("name", ["sample", "latent"])
+def test_what_cannot_be_described_is_refused_before_the_chains_run(name, monkeypatch):
+    def refuse(*_):
+        raise TypeError("not JSON serializable")
+
+    module = {"sample": "posterior.sampling", "latent": "latent.sampling"}[name]
+    monkeypatch.setattr(f"bayesdrop.{module}.attributes", refuse)
+    monkeypatch.setattr(f"bayesdrop.{module}._run", lambda *_, **__: pytest.fail("the chains ran"))
+    with pytest.raises(TypeError, match="JSON"):
+        SAMPLERS[name]()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...levels import plain_level
 from .encoding import parsed
 from .limits import FUNCTIONS, LIMITS
 from .nodes import (
@@ -325,8 +326,8 @@ class _Reader:
 
 
 def plain_levels(levels: Sequence[Any]) -> tuple[Any, ...]:
-    """Levels as Python's own numbers, truth values and texts."""
-    return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
+    """Levels as Python's own numbers, truth values and texts; intervals, dates and other values become texts."""
+    return tuple(level if isinstance(level, str) else plain_level(level) for level in levels)
 
 
 def _coding_of(spec: Any, factor: Any, reduced: bool) -> LearntLevels | None:
