@@ -1,6 +1,7 @@
 """Decide whether two values of any types are the same level of a factor, for fixed and random factors.
 
 - Numbers are equal as numbers, and True and False are 1 and 0: ``2``, ``2.0`` and ``numpy.int64(2)`` are one level.
+  Integers are compared exactly, also those beyond the doubles.
 - Texts are equal up to blanks around them; ``"1.0"`` and ``"1"`` are two levels, such as versions.
 - A number equals a text that reads as exactly that number, without leading zeros: ``2000`` is ``"2000"`` and
   ``"2e3"``, but ``1067`` is not the code ``"01067"``. True and False also equal the texts of these words. If several
@@ -28,6 +29,8 @@ NO_DRAWS = (
     "bd.sample."
 )
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|[-+]?\.\d+")
+# At most the digits of an unsigned integer of 64 bits; a double is what longer texts equal.
+_INTEGER = re.compile(r"([-+]?(?:0|[1-9]\d{,19}))(?:\.0*)?")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?0*)?)?")
 _TRUTH = {"true": True, "false": False}
 
@@ -68,11 +71,16 @@ def level_text(value: Any) -> str:
 
 
 def _read(level: Any) -> float | None:
-    """Number that a plain level is or reads as; None for another text."""
+    """Number that a plain level is or reads as; None for another text.
+
+    Integers are exact, because a double does not tell long ids apart.
+    """
     if not isinstance(level, str):
-        return float(level)
+        return float(level) if isinstance(level, float) else int(level)
     if level.lower() in _TRUTH:
-        return float(_TRUTH[level.lower()])
+        return _TRUTH[level.lower()]
+    if integer := _INTEGER.fullmatch(level):
+        return int(integer[1])
     return float(level) if _NUMBER.fullmatch(level) else None
 
 

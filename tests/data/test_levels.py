@@ -20,11 +20,14 @@ SAME = [
     (0.1, ["0.1", "1e-1", ".1", "0.10"]),
     ("west", [" west", "west ", np.str_("west")]),
     ("2020-01-01", ["2020-01-01 00:00:00", pd.Timestamp("2020-01-01"), date(2020, 1, 1), np.datetime64("2020-01-01")]),
+    (2**53, [2.0**53, str(2**53), f"{2**53}.0"]),
+    (10**20, [1e20, "1e20"]),
     (datetime(2020, 1, 1, 12, 30), ["2020-01-01 12:30", "2020-01-01T12:30:00", pd.Timestamp("2020-01-01 12:30:00")]),
 ]
 DIFFERENT = [
     ("01067", 1067), ("1.10", "1.1"), ("1.0", "1"), (1, 2), ("a", "A"), (0.1, 0.1 + 1e-16 * 2**4), ("1,5", 1.5),
-    ("2020-01-01", "2020-01-02"), (1e300, "1e301"), ("nan", "inf"), ("", 0),
+    ("2020-01-01", "2020-01-02"), (1e300, "1e301"), ("nan", "inf"), ("", 0), (2**53, 2**53 + 1),
+    (2**53, str(2**53 + 1)), (2.0**53, str(2**53 + 1)), (2.0**60, 2**60 + 1), (str(2**64 - 1), 2**64 - 2),
 ]  # fmt: skip
 
 
@@ -104,6 +107,22 @@ def test_blanks_around_texts_make_no_levels():
     table = TABLE.assign(word=np.where(np.arange(N) < 9, TABLE.word + " ", TABLE.word))
     for formula in ("y ~ word", "y ~ C(word)", "y ~ x + (1 | word)", "y ~ x:word"):
         assert encode_formula(formula, table).feature_names == encode_formula(formula, TABLE).feature_names
+
+
+@pytest.mark.parametrize("formula", ["y ~ {}", "y ~ 0 + (1 | id)"])
+@pytest.mark.parametrize("kind", [str, np.int64])
+def test_long_ids_are_compared_exactly(formula, kind):
+    ids = [1234567890123456780, 1234567890123456789, 2**53, 2**53 + 1]
+    table = pd.DataFrame({"id": ids * 3, "y": np.arange(12.0)})
+    design = encode_formula(formula.format("id" if kind is str else "C(id)"), table.astype({"id": kind}), sparse=False)
+    for encoder in (design, FormulaEncoder.from_json(design.to_json())):
+        for other in (str, np.int64, object, "category"):
+            np.testing.assert_array_equal(encoder.transform(table.astype({"id": other})), design.X)
+        for unknown in (1234567890123456785, "1234567890123456785", float(ids[1]), 2**53 + 2):
+            with pytest.raises(ValueError, match="not seen"):
+                encoder.transform(pd.DataFrame({"id": [unknown]}))
+        np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"id": [2.0**53]})), design.X[[2]])
+    np.testing.assert_array_equal(design.X.sum(axis=0), 3)
 
 
 VALUES = {

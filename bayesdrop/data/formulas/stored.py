@@ -131,10 +131,10 @@ def _random_term(value: Any) -> RandomTerm:
 
 
 def _level(value: Any) -> Any:
-    """A text of bounded length, a finite number or a truth value."""
+    """A text of bounded length, an integer of 64 bits, a finite number or a truth value."""
     if isinstance(value, str) and len(value) <= LIMITS.name or isinstance(value, bool):
         return value
-    return int(value) if isinstance(value, int) and finite(value) == value else finite(value)
+    return value if isinstance(value, int) and abs(value) < 2**64 else finite(value)
 
 
 def column_facts(frame: Any, used: Collection[str], factors: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
