@@ -12,7 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .._stored import stored_count
-from ..designs import column_names, read_as, with_columns_in
+from ..designs import Design, column_names, read_as, with_columns_in
+from ..designs.dask import is_dask
 from .frames import SHOWN, as_frame
 
 __all__ = [
@@ -41,6 +42,9 @@ class RowEncoder(Protocol):
     def encoder(self) -> Any:
         """:class:`.formulas.encoder.FormulaEncoder`; raise ValueError if the formula cannot be read."""
 
+    def takes_only(self, names: Sequence[str]) -> bool:
+        """Whether the terms need exactly these columns; False if the formula cannot be read."""
+
     def to_json(self) -> str:
         """Text of the whole formula; raise ValueError if it cannot be stored as text."""
 
@@ -64,9 +68,16 @@ class ColumnFacts:
     formula: RowEncoder | None = field(default=None, repr=False, compare=False)
 
     def encoder_of(self, X: Any, names: Sequence[str]) -> Any:
-        """Encoder of the fit's formula, if ``X`` is a table of its columns rather than of the features ``names``."""
+        """Encoder of the fit's formula, if ``X`` is a table of its columns rather than of the features ``names``.
+
+        If its terms are columns, the features have the names of the columns: a table in memory is then of columns,
+        because the formula also says which rows to leave out, and the offset.
+        """
         columns = None if self.formula is None else column_names(X)
-        return None if self.formula is None or columns is None or set(columns) == set(names) else self.formula.encoder
+        if self.formula is None or columns is None:
+            return None
+        of_features = isinstance(X, Design) or is_dask(X) or not self.formula.takes_only(names)
+        return None if of_features and set(columns) == set(names) else self.formula.encoder
 
     def attributes(self) -> dict[str, int]:
         """Attributes of a dataset that :meth:`stored` reads.

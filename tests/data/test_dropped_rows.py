@@ -100,3 +100,27 @@ def test_without_dropna_a_missing_value_is_refused_as_before(fit):
     np.testing.assert_allclose(other.weight, fit.weight, rtol=1e-8)
     with pytest.raises(ValueError, match="missing"):
         bd.predict(other, TABLE)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + days", "y ~ x + days + offset(np.log(days))"])
+def test_a_table_of_the_columns_alone_is_read_as_one_with_more(formula, tmp_path):
+    fit = bd.fit(MODEL, formula, TABLE, dropna=True)
+    fit.save(tmp_path / "fit.nc")
+    for result in (fit, bd.Fit.load(tmp_path / "fit.nc")):
+        more = TABLE.drop(columns="y")
+        whole = bd.predict(result, more)
+        for table in (TABLE[["x", "days"]], TABLE[["days", "x"]]):
+            found = bd.predict(result, table)
+            np.testing.assert_array_equal(found.mean, whole.mean)
+            np.testing.assert_array_equal(found.rows, whole.rows)
+            np.testing.assert_array_equal(bd.marginal_effects(result, table), bd.marginal_effects(result, more))
+
+
+def test_features_by_their_names_need_no_formula(tmp_path):
+    fit = bd.fit(MODEL, "y ~ x + scale(x) + x:days + offset(days)", COMPLETE)
+    design = bd.from_formula("~ x + scale(x) + x:days", COMPLETE, sparse=False)
+    expected = bd.predict(fit, COMPLETE).mean
+    np.testing.assert_allclose(bd.predict(fit, design.frame(), offset=COMPLETE.days).mean, expected, rtol=1e-12)
+    plain = bd.fit(MODEL, "y ~ x + days", COMPLETE)
+    blocks = bd.Blocks([COMPLETE[["x", "days"]].iloc[:20], COMPLETE[["x", "days"]].iloc[20:]])
+    np.testing.assert_allclose(bd.predict(plain, blocks).mean, bd.predict(plain, COMPLETE).mean, rtol=1e-12)

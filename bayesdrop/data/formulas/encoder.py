@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -141,6 +142,10 @@ class FormulaEncoder(Shown):
             raise ValueError(f"data: {no_column(absent[0], frame.columns)} The formula needs {listed(absent)}.")
         frame = with_levels_of(frame, dict(self.levels.values()))
         return Rows(frame, self.missing, self.unseen, None if self._session is None else self._session.run)
+
+    def takes_only(self, names: Sequence[str]) -> bool:
+        """Whether the terms need exactly these columns."""
+        return columns_needed(self.terms) == set(names)
 
     def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
         """Whether each row of a table has all values that the formula needs; None if all do, or ``dropna`` is False.
@@ -344,6 +349,12 @@ class StoredFormula:
                 "bd.from_formula(formula, data) of the rows that were fitted."
             )
         return encoder
+
+    def takes_only(self, names: Sequence[str]) -> bool:
+        """Whether the terms need exactly these columns; False if the formula cannot be read."""
+        with suppress(ValueError):
+            return self.encoder.takes_only(names)
+        return False
 
     def to_json(self) -> str:
         """Stored text."""
