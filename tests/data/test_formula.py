@@ -201,7 +201,7 @@ def test_no_intercept(data, formula):
         ("ill ~ C(site, contr.sum)", "pass full_rank=True"),
         ("ill ~ log(age - 50)", r"'log\(age - 50\)' is not a number in some rows"),
         ("ill ~ dose + I(1 / (sex == 'x'))", r"infinite or not numeric in the terms .*I\(1 / \(sex == .*\(80\)"),
-        ("ill ~ C(site, levels=['north'])", "levels that the formula does not know"),
+        ("ill ~ C(site, levels=['north'])", "levels that the formula has not seen"),
     ],
 )
 def test_formulas_that_are_refused(data, formula, message):

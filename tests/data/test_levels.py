@@ -199,6 +199,30 @@ def test_a_level_that_was_never_seen_is_an_error_unless_unseen_says_otherwise(po
     np.testing.assert_array_equal(known.transform(strange)[3, 1:4], [0, 0, 0])
 
 
+CODE = {"C(word.str.upper())": "word", "word.str.upper()": "word", "{word + '!'}:x": "word:x"}
+
+
+@pytest.mark.parametrize("text", CODE)
+@pytest.mark.parametrize("missing", [None, "nan"])
+def test_unseen_levels_of_python_code_are_treated_as_those_of_columns(text, missing):
+    code, column = (
+        bd.from_formula(f"y ~ {term}", TABLE, unseen="population", missing=missing, sparse=False)
+        for term in (text, CODE[text])
+    )
+    new = TABLE.iloc[:3].assign(word=["q", "b", "c"])
+    np.testing.assert_array_equal(code.transform(new), column.transform(new))
+    assert not code.transform(new)[0].any()
+    gap = new.assign(word=["q", None, "c"])
+    if missing == "nan":
+        np.testing.assert_array_equal(code.transform(gap), column.transform(gap))
+    else:
+        with pytest.raises(ValueError, match="missing values in 'word'"):
+            code.transform(gap)
+    strict = bd.from_formula(f"y ~ {text}", TABLE, missing=missing)
+    with pytest.raises(ValueError, match='not seen.*[qQ].*unseen="population"'):
+        strict.transform(new)
+
+
 def test_a_point_fit_has_no_draws_of_new_levels():
     model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0))
     fit = bd.fit(model, "y ~ x + (1 | code)", TABLE, random_scale=0.5)

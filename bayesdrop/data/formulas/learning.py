@@ -60,12 +60,12 @@ class Session:
         self.specs[str(factor.expr)] = matrix.model_spec
         return _outside(factor, frame, int(matrix.shape[1]))
 
-    def run(self, node: Outside, frame: Any) -> Any:
-        """Columns (n, k) of a factor on other rows, csr."""
+    def run(self, node: Outside, frame: Any, unseen: str) -> Any:
+        """Columns (n, k) of a factor on other rows, csr; all 0 for an unseen level if ``unseen`` is "population"."""
         spec = self.specs[node.text]
         before = set(spec.transform_state)
         factors = [factor for term in spec.formula for factor in term.factors]
-        matrix = encode(spec, with_doubles(frame, factors), dict(self.context), "nan")
+        matrix = encode(spec, with_doubles(frame, factors), dict(self.context), "nan", unseen=unseen)
         if set(matrix.model_spec.transform_state) - before:
             raise ValueError(f"data: {node.text!r} cannot be told apart from another function; rename its columns.")
         return matrix.__wrapped__.tocsr()

@@ -137,6 +137,7 @@ def encode(
     context: dict[str, Any],
     missing: str | None = None,
     output: str = "sparse",
+    unseen: str = "error",
     **options: Any,
 ) -> Any:
     """Model matrix of a formula or of its fitted specification; errors have this module's messages."""
@@ -150,6 +151,9 @@ def encode(
             refuse_complex(frame[[name]].to_numpy(), [name])
     with FORMULAIC, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error", DataMismatchWarning)
+        if unseen == "population":  # formulaic makes these levels missing
+            warnings.simplefilter("ignore", DataMismatchWarning)
+            warnings.filterwarnings("ignore", "Constructing a Categorical with a dtype and values")
         if missing is not None:
             warnings.filterwarnings("ignore", r".*: \{(np\.float64\()?(nan|None|<NA>)\)?\}\.", DataMismatchWarning)
         try:
@@ -165,7 +169,10 @@ def encode(
                 ) from None
             raise ValueError(f"formula: {error}") from error
         except DataMismatchWarning as error:
-            raise ValueError(f"data: levels that the formula does not know. {error}") from None
+            raise ValueError(
+                f"data: levels that the formula has not seen. {error} Leave those rows out, recode them, or take "
+                'unseen="population", by which such a row has no level of this factor.'
+            ) from None
         except (AttributeError, IndexError, SyntaxError) as error:  # from a term without a value per row
             raise ValueError(
                 "formula: expected terms with a value for each row, got others in "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._typing import Float, Int, Num, Shaped
+from ...._typing import Bool, Float, Int, Num, Shaped
 from ...._validation import listed
 from ...frames import SHOWN, no_column, refuse_missing
 from ...levels import KnownLevels
@@ -63,7 +63,7 @@ class Rows:
         frame: Any,
         missing: str | None = None,
         unseen: str = "error",
-        run: Callable[[Outside, Any], Any] | None = None,
+        run: Callable[[Outside, Any, str], Any] | None = None,
     ) -> None:
         self.frame, self.missing, self.unseen = frame, missing, unseen
         self._run = run
@@ -117,7 +117,7 @@ class Rows:
                 f"it has {node.text!r}, which is Python code and runs only in the session that made the formula"
             )
         self.gaps(node)  # before an error of the code on missing values
-        return self._run(node, self.frame)
+        return self._run(node, self.frame, self.unseen)
 
     def codes(self, node: Levels | Hashed) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
         """Number of the level of each row, −1 if it has none, and whether it is missing.
@@ -149,7 +149,10 @@ class Rows:
             filled = (np.diff(indicators.indptr) > 0) & ~self.gaps(argument)
             code = np.full(len(self), -1)
             code[filled] = indicators.indices[indicators.indptr[:-1][filled]]
-            return code, self._allowed(argument, ~filled)
+            is_missing = ~filled
+            if self.unseen == "population":  # values that code makes of complete columns are unseen levels
+                is_missing &= self.gaps(argument)
+            return code, self._allowed(argument, is_missing)
         if isinstance(argument, Column):
             values, is_missing = self.values(argument.name), self.gaps(argument)
         else:
@@ -172,11 +175,11 @@ class Rows:
             )
         return code, self._allowed(argument, is_missing)
 
-    def _allowed(self, argument: Any, is_missing: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-        """Rows without a level; raise ValueError if there are any and ``missing`` does not allow it."""
+    def _allowed(self, argument: Any, is_missing: Bool[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        """Return whether levels are missing; raise ValueError if some are and ``missing`` does not allow it."""
         if is_missing.any() and self.missing is None:
             refuse_missing(sorted(columns_needed(argument)), self.frame, _ADVICE)
-            raise ValueError(f"data: {_shown(argument)} is not a number in some rows; leave those rows out.")
+            raise ValueError(f"data: {_shown(argument)} has no value in some rows; leave those rows out.")
         return is_missing
 
     def _column(self, name: str) -> Any:
