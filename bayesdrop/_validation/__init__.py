@@ -33,6 +33,7 @@ from .objects import (
     refuse_scalar,
     refuse_surrogates,
     shown,
+    stored_index,
     takes_random_state,
     takes_seed,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "refuse_surrogates",
     "shown",
     "spoilt_cells",
+    "stored_index",
     "table_names",
     "takes_random_state",
     "takes_seed",

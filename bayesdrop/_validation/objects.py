@@ -30,6 +30,7 @@ __all__ = [
     "refuse_scalar",
     "refuse_surrogates",
     "shown",
+    "stored_index",
     "takes_random_state",
     "takes_seed",
     "with_article",
@@ -306,6 +307,20 @@ TypeError: random_state: use seed here: functions take seed, estimators random_s
 
 takes_random_state = _called("random_state", "seed", "estimators take random_state, functions seed")
 """Decorator of the constructor of an estimator that takes ``random_state``: ``seed=0`` raises an error."""
+
+
+def stored_index(schema: Any) -> list[str]:
+    """Columns of an Arrow schema that hold the index of the data frame from which pandas wrote it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pyarrow as pa
+    >>> stored_index(pa.Schema.from_pandas(pd.DataFrame({"age": [31, 45]}, index=[1, 0])))
+    ['__index_level_0__']
+    """
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [column for column in index if isinstance(column, str)]  # a range is no column
 
 
 def extra(module: str, what: str, name: str) -> Any:

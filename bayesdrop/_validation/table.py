@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import issparse
 
-from .objects import refuse_masked, refuse_scalar, refuse_surrogates, shown
+from .objects import refuse_masked, refuse_scalar, refuse_surrogates, shown, stored_index
 from .text_columns import LIMITS, cells_shown, is_number, spoilt_cells
 
 if TYPE_CHECKING:
@@ -82,8 +82,9 @@ def open_table(data: Any, name: str = "X") -> Any:
     if pa is not None and isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pd.DataFrame) or (pa is not None and isinstance(data, pa.Table)):
-        columns = data.columns if isinstance(data, pd.DataFrame) else data.column_names
-        _refuse_repeated(columns, name)
+        _refuse_repeated(data.columns if isinstance(data, pd.DataFrame) else data.column_names, name)
+    if pa is not None and isinstance(data, pa.Table) and stored_index(data.schema):
+        data = data.to_pandas()
     table = nw.from_native(data, pass_through=True, allow_series=True)
     if isinstance(table, nw.LazyFrame):
         raise TypeError(

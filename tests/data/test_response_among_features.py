@@ -92,3 +92,18 @@ def test_a_formula_over_blocks_says_what_to_do():
     )
     whole = bd.fit(MODEL, "ill ~ a + b", TABLE)
     np.testing.assert_allclose(bd.fit(MODEL, blocks, TABLE["ill"]).weight, whole.weight, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", [None, "row"])
+def test_the_index_of_a_stored_table_is_no_feature(tmp_path, name):
+    pa = pytest.importorskip("pyarrow")
+    table = TABLE.sample(frac=1, random_state=0).rename_axis(name)
+    table.to_parquet(tmp_path / "rows.parquet")
+    whole = bd.fit(MODEL, table[["a", "b"]], table["ill"])
+    blocks = bd.Blocks(tmp_path / "rows.parquet", target="ill")
+    for fit in (bd.fit(MODEL, blocks), bd.fit(MODEL, pa.Table.from_pandas(table[["a", "b"]]), table["ill"])):
+        assert fit.feature_names == ["a", "b"]
+        np.testing.assert_allclose(fit.weight, whole.weight, rtol=1e-6)
+    index = name or "__index_level_0__"
+    assert bd.Blocks(tmp_path / "rows.parquet", columns=["a", index]).columns == ["a", index]

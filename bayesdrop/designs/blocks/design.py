@@ -59,7 +59,7 @@ class Blocks(Blockwise, LocalRows):
         Maximal number of rows of a block of a file; by default a block of a dense file has a million entries. A
         ``.npz`` file is one block, and needs three times its size in memory.
     columns : sequence of p str, optional
-        Names of the columns; of a Parquet file those to read, by default all.
+        Names of the columns; of a Parquet file those to read, by default all but the index that pandas wrote.
     target : str, optional
         Column of Parquet files that is the response, not a feature; fits use it if ``y`` is omitted.
     n_features : int, optional

@@ -23,7 +23,7 @@ from scipy.sparse import load_npz
 
 from ..._memory import BLOCK
 from ..._netcdf import MOST_COMPRESSED
-from ..._validation import extra, shown, table_names
+from ..._validation import extra, shown, stored_index, table_names
 from ..threads import LIMITS
 from .svmlight import Indices, LineError, check_width, indices_of, read_rows
 
@@ -125,7 +125,7 @@ class Files:
         if columns is None and all(reader == self._parquet for reader in self._readers):
             with _naming(paths[0]):
                 with _parquet_file(paths[0]) as file:
-                    self.columns = list(file.schema_arrow.names)
+                    self.columns = _columns(file)
 
     def _reader(self, path: Path) -> Callable[[Path], Iterator[Load]]:
         name = path.name.removesuffix(".gz")
@@ -187,7 +187,7 @@ class Files:
         import pyarrow as pa
 
         with _parquet_file(path) as file:
-            names = self.columns if self.columns is not None else list(file.schema_arrow.names)
+            names = self.columns if self.columns is not None else _columns(file)
             missing = [name for name in names if name not in file.schema_arrow.names]
             if missing:
                 raise _Complete(f"columns: {path} has no columns {missing}, only {file.schema_arrow.names}.")
@@ -298,6 +298,12 @@ def _unchanged(path: Path, stamp: tuple[int, int]) -> None:
 
 def _parquet_file(path: Path) -> Any:
     return extra("pyarrow.parquet", "source: Parquet files need", "parquet").ParquetFile(path)
+
+
+def _columns(file: Any) -> list[str]:
+    """Columns of a Parquet file, without the index that pandas wrote."""
+    index = stored_index(file.schema_arrow)
+    return [name for name in file.schema_arrow.names if name not in index]
 
 
 def header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
