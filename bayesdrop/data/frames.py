@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,8 @@ def to_pandas(data: Any) -> Any:
         elif types.is_numeric_dtype(column.dtype):
             whole = types.is_integer_dtype(column.dtype) and not column.hasnans
             plain[str(name)] = column.astype(np.int64 if whole else np.float64)
+        elif str(column.dtype).startswith("dictionary<"):  # categories of Arrow
+            plain[str(name)] = import_module("pyarrow").array(column.array).to_pandas()
     for name, column in plain.items():  # assign() does not accept a column called self
         frame[name] = column
     return frame

@@ -106,7 +106,9 @@ def test_sparse_only_with_factors_or_on_demand(data):
     assert isinstance(from_formula("~ age + dose", data).transform(data), np.ndarray)
 
 
-@pytest.mark.parametrize("kind", ["polars", "polars categorical", "dict", "string", "pyarrow", "nullable", "odd index"])
+@pytest.mark.parametrize(
+    "kind", ["polars", "polars categorical", "dict", "string", "pyarrow", "dictionary", "nullable", "odd index"]
+)
 def test_any_table_gives_the_same_design(data, kind):
     expected = from_formula("ill ~ age + site + C(grade):sex", data)
     if kind.startswith("polars"):
@@ -117,6 +119,14 @@ def test_any_table_gives_the_same_design(data, kind):
             table = table.with_columns(pl.col("site").cast(pl.Enum(["north", "south", "west"])))
     elif kind == "dict":
         table = {name: column.tolist() for name, column in data.items()}
+    elif kind == "dictionary":
+        pa = pytest.importorskip("pyarrow")
+        words = ["site", "sex", "ill"]
+        arrays = {name: pa.array(data[name]).dictionary_encode() for name in words}
+        table = data.assign(**{name: pd.array(one, pd.ArrowDtype(one.type)) for name, one in arrays.items()})
+        expected = from_formula("ill ~ age + site + C(grade):sex", data.assign(**{
+            name: pd.Categorical(data[name], one.dictionary.to_pylist()) for name, one in arrays.items()
+        }))  # fmt: skip
     elif kind == "odd index":
         table = data.set_axis([7] * N, axis=0)
     else:
