@@ -12,8 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .._stored import stored_count
-from ..designs import Design, column_names, read_as, with_columns_in
-from ..designs.dask import is_dask
+from ..designs import column_names, is_table_in_memory, read_as, with_columns_in
 from .frames import SHOWN, as_frame
 
 __all__ = [
@@ -76,7 +75,7 @@ class ColumnFacts:
         columns = None if self.formula is None else column_names(X)
         if self.formula is None or columns is None:
             return None
-        of_features = isinstance(X, Design) or is_dask(X) or not self.formula.takes_only(names)
+        of_features = not (is_table_in_memory(X) and self.formula.takes_only(names))
         return None if of_features and set(columns) == set(names) else self.formula.encoder
 
     def attributes(self) -> dict[str, int]:

@@ -31,6 +31,7 @@ __all__ = [
     "checking",
     "column_names",
     "in_memory",
+    "is_table_in_memory",
     "read_as",
     "with_columns_in",
     "with_missing",
@@ -85,6 +86,11 @@ def column_names(X: Any, name: str = "X") -> list[str] | None:
     if is_dask(X):
         return text_names(X.columns, name) if is_frame(X) and X.ndim == 2 else None
     return table_names(X, name)
+
+
+def is_table_in_memory(X: Any) -> bool:
+    """Whether features with names are a table in memory rather than a design or a Dask frame."""
+    return column_names(X) is not None and not (isinstance(X, Design) or is_dask(X))
 
 
 def with_columns_in(X: Any, order: list[int] | None, name: str = "X") -> Any:
