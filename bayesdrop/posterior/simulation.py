@@ -200,8 +200,7 @@ def prior_draws(
     y : sequence of n labels or numbers, or data frame where X is a formula, optional
         Responses, of which only those parts are used on which priors depend: the labels for ``bd.Softmax()``; the
         numbers of trials (successes plus failures) for ``bd.Binomial()``, which multiply the row weights; the standard
-        deviation of numbers minus their offsets, if a scale is learnt (1 without ``y``), and of numbers for random
-        terms.
+        deviation of numbers minus their offsets, if a scale is learnt (1 without ``y``) or there are random terms.
     draws : int, default=500
         Number of draws.
     seed : int, numpy.random.Generator or RandomState, default=0

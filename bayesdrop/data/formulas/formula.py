@@ -295,9 +295,8 @@ def encode_formula(
         frame = frame.iloc[rows].reset_index(drop=True)
     frame = with_plain_levels(frame, right)
     y = None if left is None else response_values(left, right, frame, context)
-    classes = None
-    if y is not None and label is not None:
-        classes, y = classes_of(y, label), is_label(y, label)
+    is_labelled = y is not None and label is not None
+    classes, y = (classes_of(y, label), is_label(y, label)) if is_labelled else (None, y)
     plain, frame = frame, with_doubles(frame, factors, [shift or "", *(text for text, *_ in random)], response)
     statistics = _statistics(right, frame, context)
     matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank, transform_state=statistics)
@@ -338,8 +337,7 @@ def encode_formula(
     )
     parts = (*translated, *filter(None, (offset, *(term.slope for term in random_terms))))
     learner.warn_of_other_rows(parts)
-    used = columns_needed(parts)
-    facts = column_facts(plain, used, dict(encoded.levels.values()))
+    facts = column_facts(plain, columns_needed(parts), dict(encoded.levels.values()))
     return replace(encoded, X=encoded.with_effects(encoded.X, learner.rows), columns=facts)
 
 

@@ -184,7 +184,7 @@ class Learner:
         nodes = {node.text: node for node in walk(parts) if isinstance(node, Outside) and node.columns}
         for node in nodes.values():
             try:
-                part = self._session.run(node, self.rows.frame[::2].reset_index(drop=True))
+                part = self._session.run(node, self.rows.frame[::2].reset_index(drop=True), self.rows.unseen)
             except ValueError:  # it will not be silent for new rows either
                 continue
             whole = self.rows.run(node)[::2]
