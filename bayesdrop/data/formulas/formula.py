@@ -295,8 +295,7 @@ def encode_formula(
         frame = frame.iloc[rows].reset_index(drop=True)
     frame = with_plain_levels(frame, right)
     y = None if left is None else response_values(left, right, frame, context)
-    is_labelled = y is not None and label is not None
-    classes, y = (classes_of(y, label), is_label(y, label)) if is_labelled else (None, y)
+    classes, y = (None, y) if y is None or label is None else (classes_of(y, label), is_label(y, label))
     plain, frame = frame, with_doubles(frame, factors, [shift or "", *(text for text, *_ in random)], response)
     statistics = _statistics(right, frame, context)
     matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank, transform_state=statistics)
