@@ -19,29 +19,29 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
-    "fitting": (43, 5165, 10),
-    "posterior": (48, 5400, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "fitting": (43, 5230, 12),
+    "posterior": (48, 5414, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3033, 4),
-    "designs": (20, 2186, 1),
-    "data": (25, 3102, 6),  # a formula is data for an interpreter, so that a file runs nothing
+    "designs": (20, 2192, 1),
+    "data": (25, 3243, 6),  # a formula is data for an interpreter, so that a file runs nothing
     "gibbs": (24, 3443, 13),  # indicators beside dropped entries
     "sampling": (15, 1171, 6),
     "latent": (13, 925, 2),
-    "losses": (14, 1393, 3),
+    "losses": (14, 1395, 3),
     ".": (14, 1240, 5),
-    "estimators": (10, 1139, 1),
-    "effects": (15, 1467, 0),  # statements, read and answered; functions that compare; names of events; baselines
+    "estimators": (10, 1141, 1),
+    "effects": (15, 1498, 0),  # statements, read and answered; functions that compare; names of events; baselines
     "priors": (14, 1467, 5),
     "factorization": (8, 978, 6),
-    "plots": (11, 1294, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
+    "plots": (11, 1333, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
     "distributions": (9, 721, 4),
     "variational_bayes": (6, 691, 0),
     "baselines": (7, 683, 1),
-    "_validation": (6, 690, 4),
-    "selection": (5, 394, 0),
+    "_validation": (6, 697, 4),
+    "selection": (5, 397, 0),
     "rates": (5, 276, 5),
     "noise": (5, 238, 1),
-    "cli": (6, 648, 5),
+    "cli": (6, 698, 5),
     "linalg": (2, 97, 0),
 }
 LARGEST_FOLDER, LONGEST_FILE, LONGEST_PROTOCOL = 15, 400, 22
