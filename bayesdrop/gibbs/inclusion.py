@@ -49,7 +49,7 @@ from .common_shift import shift_all_classes
 from .moves.active_set import Neighbours, Rows, Units, sweep
 from .moves.class_features import draw_intercepts, log_softmax_of
 from .moves.interweaving import by_group
-from .moves.parameters import draw_scale, draw_shape
+from .moves.parameters import draw_included, draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
 
 __all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "RowOperands"]
@@ -205,8 +205,7 @@ class InclusionKernel(WeightPrior):
                     generator.random((swaps, 3)), generator.random((moves, 3)),
                 )  # fmt: skip
                 log_odds[chain, free] = found[free]
-                noise = generator.standard_normal(len(active.mean))
-                drawn = active.mean + np.linalg.cholesky(active.inverse) @ noise
+                drawn = draw_included(generator, active.mean, active.inverse)
                 weight[chain, k, active.columns] = drawn
                 score[chain, k] = (operands.transposed[active.columns].T @ drawn)[:n]
         if self.classes:

@@ -68,14 +68,15 @@ class Gibbs:
         Trajectories that move weights, rates and masks jointly in each sweep, after the coordinate moves; 0 for none.
     dtype : str, default="float32"
         ``"float32"`` (default) or ``"float64"``. Single precision is faster and agrees with double in every test of the
-        package; with a large ``C`` or strongly correlated features a Cholesky factorisation may fail, which ``sample``
-        reports as an error that names the remedy.
+        package; with a large ``C``, or strongly correlated features under a wide prior, a Cholesky factorisation may
+        fail, or rounding errors of conjugate gradients exceed 0.1 posterior standard deviations. ``sample`` reports
+        either as an error that names the remedy.
     weights : str, default="auto"
         How the weights are drawn from their Gaussian conditional: ``"cholesky"`` factors a matrix of order p,
         ``"woodbury"`` one of order n (Bhattacharya, Chakraborty & Mallick 2016), ``"conjugate_gradient"`` factors none
-        (Nishimura & Suchard 2022) and solves to a tolerance of 1e-5 in single and 1e-8 in double precision. ``"auto"``
-        takes the first that is feasible (:mod:`bayesdrop.gibbs.choices`), conjugate gradients for sparse features; the
-        attribute ``weights_drawn_by`` of a posterior names it.
+        (Nishimura & Suchard 2022) and solves to 0.01 posterior standard deviations in single and 0.0001 in double
+        precision. ``"auto"`` takes the first that is feasible (:mod:`bayesdrop.gibbs.choices`), conjugate gradients for
+        sparse features; the attribute ``weights_drawn_by`` of a posterior names it.
     limits : Limits, optional
         Sizes that decide between these draws, and settings of the moves under ``bd.SpikeSlab``.
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,8 +41,9 @@ from .._typing import AnyArray, Bool, Float
 from ..losses.protocols import Augmented
 from ..noise import Coefficients
 from ..sampling.prior_operands import LevelOperands
+from .gradient_draw import gradient_draw
 from .moves.columns import Columns
-from .moves.state import Conditional, Masks
+from .moves.state import Conditional
 
 __all__ = [
     "AugmentedWeights",
@@ -58,7 +59,6 @@ __all__ = [
 Drawn = tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]
 Draw = Callable[..., Drawn]
 PerScore = Float[jax.Array, "C n"]
-Vector = Float[jax.Array, "C D"]
 
 
 def _solve(
@@ -132,120 +132,12 @@ def outer_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> 
     return prior + variance * jnp.einsum("cpn,cn->cp", half, solved), offset
 
 
-def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
-    """Draw ``(w, b)`` as the solution of ``Q θ = [Z, 1]ᵀ(κ + Ω^½ ε) + P^½ ε'`` by preconditioned conjugate gradients.
-
-    Exact up to the tolerance of the solver, 1e-8 of the right-hand side in double and 1e-5 in single precision.
-    """
-    columns, masks, omega, kappa, precision, prior_row = conditional
-    chains, n = omega.shape
-    key_rows, key_prior, key_row = jax.random.split(key, 3)
-    rows = kappa + jnp.sqrt(omega) * jax.random.normal(key_rows, omega.shape, omega.dtype)
-    prior = jnp.sqrt(precision) * jax.random.normal(key_prior, precision.shape, omega.dtype)
-
-    def back(rowwise: PerScore, square: bool = False) -> Vector:
-        """``[Z, 1]ᵀ r``, (C, p + 1), or ``Zᵀ r``, (C, p), without an intercept."""
-        weight = columns.transposed_product(masks, rowwise, square)
-        return jnp.concatenate([weight, jnp.sum(rowwise, axis=1, keepdims=True)], axis=1) if intercept else weight
-
-    def padded(weight: Float[jax.Array, "C p"]) -> Vector:
-        """Append a zero for the intercept, whose prior is flat: (C, p) to (C, D)."""
-        return jnp.pad(weight, ((0, 0), (0, int(intercept))))
-
-    def apply(theta: Vector) -> Vector:
-        score = columns.product(masks, theta[:, : precision.shape[1]], n)
-        if intercept:
-            score = score + theta[:, -1:]
-        image = back(omega * score) + padded(precision) * theta
-        return image if prior_row is None else image + along * jnp.sum(along * theta, axis=1, keepdims=True)
-
-    right, diagonal, along = back(rows) + padded(prior), padded(precision), jnp.zeros_like(padded(precision))
-    if prior_row is not None:
-        along, observed = prior_row.drawn(key_row)
-        right, diagonal = right + along * observed, diagonal + along * along
-    precondition = _stiff_rows(columns, masks, omega, diagonal, back, intercept)
-    theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
-    return (theta[:, :-1], theta[:, -1]) if intercept else (theta, jnp.zeros(chains, theta.dtype))
-
-
-def _stiff_rows(
-    columns: Columns,
-    masks: Masks,
-    omega: PerScore,
-    precision: Vector,
-    back: Callable[..., Vector],
-    intercept: bool,
-) -> Callable[[Vector], Vector]:
-    """Preconditioner, inverse of ``D + RᵀΩ_S R``: ``k`` rows ``R`` with the largest ``ω`` whole, the others' diagonal.
-
-    The auxiliary variables of a piecewise-linear loss have a tail as heavy as Cauchy's. A row with a large ``ω`` and
-    rare words dominates the diagonal entries of these words, but in one direction only: scaled by the diagonal, the
-    precision has eigenvalues near zero, and more of them with more rows. By Woodbury's identity the inverse is
-    ``D⁻¹ − HᵀH`` with ``H = L⁻¹ R D⁻¹`` and ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations
-    instead of 495 for the hinge on 3,000 rows.
-    """
-    max_rows = 128  # maximum of k; R has at most twice as many entries as the features
-    (chains, n), size = omega.shape, precision.shape[1]
-    entries = sum(block.values.size for block in columns.blocks)
-    k = min(max_rows, n // 2, 2 * entries // size)
-    largest, chosen = jax.lax.top_k(omega, k)
-    others = omega.at[jnp.arange(chains)[:, None], chosen].set(0)
-    diagonal = precision + back(others, True)
-    # Rows of weight zero have ω = 0; if only such rows are left, any positive number will do.
-    diagonal, largest = jnp.where(diagonal > 0, diagonal, 1), jnp.maximum(largest, 1e-30)
-    if not k:
-        return lambda residual: residual / diagonal
-    rows = columns.rows(masks, chosen)
-    if intercept:
-        rows = jnp.concatenate([rows, jnp.ones((chains, k, 1), rows.dtype)], axis=2)
-    scaled = rows / diagonal[:, None, :]
-    inner = jnp.einsum("ckp,clp->ckl", scaled, rows)
-    size_of_row = jnp.diagonal(inner, axis1=1, axis2=2)
-    # Rows may be copies of each other; the ridge bounds the rounding error.
-    ridge = 1 / largest + k * float(jnp.finfo(omega.dtype).eps) * size_of_row
-    factor = jnp.linalg.cholesky(inner + ridge[:, :, None] * jnp.eye(k, dtype=inner.dtype)[None])
-    half = solve_triangular(factor, scaled, lower=True)
-
-    def inverse(residual: Vector) -> Vector:
-        inside = jnp.einsum("ckp,cp->ck", half, residual)
-        return residual / diagonal - jnp.einsum("ckp,ck->cp", half, inside)
-
-    return inverse
-
-
 DRAWS: dict[str, Draw] = {
     "cholesky": precision_draw,
     "woodbury": outer_draw,
     "conjugate_gradient": gradient_draw,
 }
 """The three draws by their names in :class:`bayesdrop.Gibbs`."""
-
-
-def _conjugate_gradient(
-    apply: Callable[[Vector], Vector], precondition: Callable[[Vector], Vector], right: Vector, tolerance: float
-) -> Vector:
-    """Solve one system per chain, right-hand sides (C, D), each with its own step lengths, until all are done."""
-
-    def dot(a: Vector, b: Vector) -> Float[jax.Array, " C"]:
-        return jnp.sum(a * b, axis=1)
-
-    start = precondition(right)
-    size = dot(right, start)
-    goal, limit = tolerance**2 * size, 2 * right.shape[1]
-
-    def body(carry: Any) -> Any:
-        step, theta, residual, direction, size = carry
-        image = apply(direction)
-        active = size > goal
-        length = jnp.where(active, size / jnp.where(active, dot(direction, image), 1), 0)[:, None]
-        theta, residual = theta + length * direction, residual - length * image
-        steered = precondition(residual)
-        new = dot(residual, steered)
-        ratio = jnp.where(active, new / jnp.where(active, size, 1), 0)[:, None]
-        return step + 1, theta, residual, steered + ratio * direction, jnp.where(active, new, size)
-
-    begin = (jnp.int32(0), jnp.zeros_like(right), right, start, size)
-    return jax.lax.while_loop(lambda c: (c[0] < limit) & jnp.any(c[4] > goal), body, begin)[1]
 
 
 class NoisedFeatures(NamedTuple):

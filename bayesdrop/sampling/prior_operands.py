@@ -208,12 +208,6 @@ class LevelRow(NamedTuple):
     precision: Float[jax.Array, " C"]
     pull: Float[jax.Array, " C"]
 
-    def drawn(self, key: PRNGKeyArray) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C 1"]]:
-        """All coefficients and the observation with fresh noise added, both divided by its standard deviation."""
-        root = jnp.sqrt(self.precision)[:, None]
-        whole = jnp.concatenate([self.row, jnp.ones_like(self.pull)[:, None]], axis=1)
-        return root * whole, self.pull[:, None] / root + jax.random.normal(key, root.shape, root.dtype)
-
     def joined(
         self, masked: Float[jax.Array, "p C n"], omega: Float[jax.Array, "C n"], kappa: Float[jax.Array, "C n"]
     ) -> tuple[Float[jax.Array, "p C m"], Float[jax.Array, "C m"], Float[jax.Array, "C m"]]:

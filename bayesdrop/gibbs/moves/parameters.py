@@ -1,4 +1,4 @@
-"""Draw a learnt scale or shape of the likelihood by slice sampling, given weights and scores.
+"""Draw included weights, and a learnt scale or shape of the likelihood by slice sampling given weights and scores.
 
 The auxiliary variables are integrated out and drawn afterwards: drawn before, they would belong to the old value.
 Shapes: ``C`` chains, ``n`` rows.
@@ -11,13 +11,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
 from ...sampling.prior_operands import log_parameter_prior
 from ...sampling.slice_sampling import slice_sample
 
-__all__ = ["draw_scale", "draw_shape"]
+__all__ = ["draw_included", "draw_scale", "draw_shape"]
 
 # Width of the first interval of a slice, in units of the logarithm; for a shape it shrinks with the number of rows.
 _WIDTH = 6.0
@@ -69,3 +70,18 @@ def draw_shape(
     width = jnp.maximum(_WIDTH / jnp.sqrt(1 + operands.parameter.rows / _ROWS), _NARROWEST)
     new = slice_sample(key, log_density, now, jnp.broadcast_to(width, now.shape))
     return state._replace(log_parameter=new, intercept=state.intercept + moves * (now - new)), moves * (now - new)
+
+
+def draw_included(
+    generator: np.random.Generator, mean: Float[np.ndarray, " k"], covariance: Float[np.ndarray, "k k"]
+) -> Float[np.ndarray, " k"]:
+    """Draw the weights of the included features; ValueError if their covariance is lost to rounding."""
+    try:
+        factor = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "X: weights of included features that are equal or nearly so were expected to have a covariance of full "
+            "rank, and rounding errors exceed it: the slab is far wider than the data tell them apart. Take a "
+            "narrower slab in bd.SpikeSlab, or leave out such features."
+        ) from None
+    return mean + factor @ generator.standard_normal(len(mean))

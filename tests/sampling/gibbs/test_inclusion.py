@@ -15,7 +15,7 @@ from scipy import sparse, stats
 from scipy.special import betaln, logsumexp
 
 import bayesdrop as bd
-from bayesdrop.gibbs.moves import active_set
+from bayesdrop.gibbs.moves import active_set, parameters
 from bayesdrop.posterior.problem import Problem
 from bayesdrop.priors import RandomEffects
 from bayesdrop.priors.inclusion_law import InclusionLaw
@@ -438,3 +438,8 @@ def test_a_run_goes_on_where_it_ended(tmp_path):
     further = sampled(model, X8, Y8, draws=8, chains=2, checkpoint=tmp_path / "run")
     for name in whole:
         np.testing.assert_array_equal(further[name], whole[name])
+
+
+def test_a_covariance_that_rounding_loses_is_an_error_that_says_what_to_do():
+    with pytest.raises(ValueError, match=r"narrower slab in bd\.SpikeSlab"):
+        parameters.draw_included(np.random.default_rng(0), np.zeros(2), np.array([[1.0, 2.0], [2.0, 1.0]]))

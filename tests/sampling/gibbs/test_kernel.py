@@ -278,6 +278,56 @@ def test_a_column_far_from_zero_costs_no_digits_of_single_precision():
     assert np.max(np.abs(whitened.T @ whitened / chains - np.eye(3))) < 5 * np.sqrt(2 / chains)
 
 
+def gradient_draws(X, kappa, precision, chains, dtype="float32"):
+    """Draws of weights and intercept by conjugate gradients, with rows of precision 1."""
+    with jax.enable_x64(dtype == "float64"):
+        columns = sparse_columns(sparse.csr_array(X), dtype)
+        wide = spread_masks(columns, np.ones(X.shape, bool), chains)
+        tile = lambda value: jnp.broadcast_to(jnp.asarray(value, dtype)[None], (chains, len(value)))  # noqa: E731
+        draw = jax.jit(gibbs_gaussian.gradient_draw, static_argnums=2)
+        parts = tile(np.ones(len(X))), tile(kappa), tile(precision)
+        return np.column_stack(draw(jax.random.key(0), Conditional(columns, wide, *parts), True)).astype(float)
+
+
+@pytest.mark.parametrize("level", [0, 1e4])
+@pytest.mark.parametrize("scale", [30, 1e4])
+def test_the_solver_resolves_weights_of_which_the_data_say_nothing(scale, level):
+    """Two equal columns under a wide prior, in single precision: the weights of both, and of their difference.
+
+    Means and second moments in units of the posterior: 5 standard errors each, 6e-7, and 0.02 for rounding.
+    """
+    generator, chains = np.random.default_rng(0), 4000
+    X = generator.random((200, 5)) < [0.2, 0.2, 0.2, 0.5, 0.01]
+    X[:, 1] = X[:, 0]
+    kappa = 5.0 * X[:, 0] + level + generator.normal(size=200)
+    drawn = gradient_draws(X * 1.0, kappa, np.full(5, scale**-2.0), chains)
+    half = np.sqrt(0.5)
+    turn = np.eye(6)
+    turn[:2, :2] = [[half, -half], [half, half]]  # the first coordinate is the difference of the equal columns
+    design = np.column_stack([X, np.ones(200)]) @ turn.T
+    covariance = np.linalg.inv(design[:, 1:].T @ design[:, 1:] + np.diag([*np.full(4, scale**-2.0), 0]))
+    mean, drawn = covariance @ design[:, 1:].T @ kappa, drawn @ turn.T
+    whitened = (drawn[:, 1:] - mean) @ np.linalg.cholesky(np.linalg.inv(covariance))
+    whitened = np.column_stack([drawn[:, 0] / scale, whitened])
+    assert np.max(np.abs(whitened.mean(axis=0))) < 5 / np.sqrt(chains) + 0.02
+    assert np.max(np.abs(whitened.T @ whitened / chains - np.eye(6))) < 5 * np.sqrt(2 / chains) + 0.02
+
+
+def test_a_draw_that_rounding_decides_is_not_a_number():
+    generator = np.random.default_rng(0)
+    X = np.vander(np.linspace(0, 1, 300), 9, increasing=True)[:, 1:]
+    kappa = 1000 * np.sin(6 * X[:, 0]) + 10 * generator.normal(size=300)
+    equal = np.repeat(generator.random((300, 1)), 2, axis=1)
+    for matrix, precision in ((10 * X, 1e-4), (equal, 1e-16)):
+        wide = np.full(matrix.shape[1], precision)
+        assert np.mean(np.isnan(gradient_draws(matrix, kappa, wide, 50))) > 0.5
+    assert np.all(np.isfinite(gradient_draws(10 * X, kappa, np.full(8, 1e-4), 50, "float64")))
+    model = bd.Model(bd.Squared(variance=0.01), rates=bd.Fixed(0.0), weight_prior=bd.Normal(100))
+    options = {"draws": 5, "tune": 5, "chains": 2, "target": "marginalised", "progress": False}
+    with pytest.raises(ValueError, match='dtype="float64"'):
+        bd.sample(model, X, kappa / 1000, method=bd.Gibbs(weights="conjugate_gradient"), **options)
+
+
 @pytest.mark.parametrize("store", [dense_columns, lambda X, dtype: sparse_columns(sparse.csr_array(X), dtype)])
 def test_rows_of_every_chain(store):
     """The rows that a chain asks for, in its order, with its own masks; rows of every length, an empty one too."""
