@@ -14,8 +14,8 @@ r_kᵀM⁻¹r_k`` and a lower bound ``μ`` of the eigenvalues of ``M⁻¹Q``, it
 **Rounding.** In ``Zᵀv`` the noise of the prior may be less than the last digit. Where the solver has ended, the
 residual is therefore computed again, from the residuals of the rows, in which most of ``v`` has cancelled; where the
 two differ, the solver starts again from there. Each residual gets noise of the size of its rounding error. So a large
-last correction says that rounding decides, also where columns are copies of each other, whose rounding errors are the same
-and cancel. Then the draw is NaN, as that of a Cholesky factor is.
+last correction says that rounding decides, also where columns are copies of each other, whose rounding errors are the
+same and cancel. Then the draw is NaN, as that of a Cholesky factor is.
 
 Shapes as in :mod:`.weights`; ``m`` rows, and one more for a prior of the intercept.
 """
