@@ -24,8 +24,8 @@ ROOMS = {
     "hmc": (24, 3033, 4),
     "designs": (20, 2192, 1),
     "data": (25, 3243, 6),  # a formula is data for an interpreter, so that a file runs nothing
-    "gibbs": (24, 3443, 13),  # indicators beside dropped entries
-    "sampling": (15, 1171, 6),
+    "gibbs": (25, 3511, 17),  # indicators beside dropped entries
+    "sampling": (15, 1167, 6),
     "latent": (13, 925, 2),
     "losses": (14, 1395, 3),
     ".": (14, 1240, 5),
