@@ -206,7 +206,7 @@ def build_app() -> Any:
         path: Annotated[Path, table],
         keep: Annotated[
             list[str] | None,
-            option(metavar="COLUMN", help="Column to copy as it is to the predictions; repeat for more."),
+            option(metavar="COLUMN", help="Column to copy unchanged to the predictions; repeat for more."),
         ] = None,
         sep: Sep = None,
         decimal: Decimal = None,

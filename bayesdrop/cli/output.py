@@ -88,7 +88,7 @@ def _refuse_folders(folder: Path, names: set[str]) -> None:
 def write_results(stage: Path, result: Any, fit: Any = None) -> Any:
     """Write a fit or a posterior with its table of weights and its pictures, and return the table.
 
-    ``fit`` is a point fit of the same rows, whose rates are drawn beside those of a posterior. A table or a picture
+    ``fit`` is a point fit of the same rows, whose rates are drawn with those of a posterior. A table or a picture
     that cannot be made is left out with a note; the table is then None.
     """
     from .. import plots

@@ -1,4 +1,4 @@
-"""Draw of the weights by conjugate gradients, to a stated share of a posterior standard deviation, or a report.
+"""Draw of the weights by conjugate gradients, to a share of a posterior standard deviation.
 
 ``v = κ + Ω^½ ε`` are noisy pseudo-observations. Given weights the intercept is ``b(w) = Σ(v − ΩZw) / Σω``, with the
 noise of its conditional, and the weights, with ``b(w)`` put in, solve

@@ -223,7 +223,7 @@ def _chance(value: Any, n: int, positive: Any, labels: list[Any], key: str) -> F
         if place is None:
             raise ValueError(
                 f"{where}: expected probabilities of {str(positive)!r}, got a prediction of the classes {classes}; "
-                "give y with these labels, or in place of the prediction its mean."
+                "give y with these labels, or the mean of the prediction."
             )
         value = mean[:, place] if mean.ndim == 2 else mean if place == 1 else 1 - mean
     chance = check_numbers(value, where, "numbers in [0, 1]")

@@ -80,8 +80,8 @@ def draw_included(
         factor = np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
         raise ValueError(
-            "X: weights of included features that are equal or nearly so were expected to have a covariance of full "
-            "rank, and rounding errors exceed it: the slab is far wider than the data tell them apart. Take a "
-            "narrower slab in bd.SpikeSlab, or leave out such features."
+            "X: features that are in the model together are equal or nearly so, and under so wide a slab rounding "
+            "errors exceed the variance of their weights. Take a narrower slab in bd.SpikeSlab, or leave out all but "
+            "one of them."
         ) from None
     return mean + factor @ generator.standard_normal(len(mean))
