@@ -145,6 +145,20 @@ class Energy:
         zero = np.zeros(shape)
         return np.stack([centre - width, centre + width]), np.stack([zero, low]), np.stack([high, zero])
 
+    @cached_property
+    def score_unit(self) -> ProblemVector:
+        """Unit of the scores, (K,), for a PiecewiseLinear loss: the mean distance of the kinks' centres from 0 for two
+        classes, and for numbers from their mean; 1 if there is none.
+        """
+        centre: PerRow = cast(PiecewiseLinear, self.loss).interval(self.target, self.weight + 0 * self.target).centre
+        centre = centre if self.offset is None or self.loss.binary else centre - self.offset
+        total, share = self.moments.design.total, np.maximum(self.weight, 0.0)
+        rows = np.maximum(total(share), np.finfo(float).tiny)
+        if not self.loss.binary and self.moments.fit_intercept:
+            centre = centre - total(share * centre) / rows
+        unit = total(share * np.abs(centre)) / rows
+        return np.where(unit > 0, unit, 1.0)
+
     def squares(self) -> FeatureBlock:
         """``(X²)ᵀc``, (p, K) or (p, 1): curvature in each weight for a loss of curvature 1."""
         return np.asarray(self.moments.design.sq_rmatvec(self.weight))

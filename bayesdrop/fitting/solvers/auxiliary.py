@@ -147,9 +147,9 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
 
     mean, var = state.mean, block(state.var + state.smoothing**2)
     if loss.piecewise_linear:
-        # A score on the kink without noise would have an infinite ω: set a minimum standard deviation ``tip``, at which
-        # the pull of such a row is half of its weight.
-        var = np.maximum(var, tip**2)
+        # A score on the kink without noise would have an infinite ω: set a minimum standard deviation, ``tip`` units of
+        # the scores, at which the pull of such a row is half of its weight.
+        var = np.maximum(var, (tip * energy.score_unit) ** 2)
     rows = np.arange(len(mean))
     pull = getattr(state.memory, "pull", None)
     return Auxiliary(loss, block(energy.target), energy.scores(mean), var, block(energy.weight), rows, pull)

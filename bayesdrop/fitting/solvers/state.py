@@ -70,7 +70,7 @@ class SmoothingRules:
     Attributes
     ----------
     first : float
-        First smoothing, for a loss with a margin of 1.
+        First smoothing, in units of :attr:`bayesdrop.fitting.objective.energy.Energy.score_unit`.
     step, gaussian_step : float
         Factor on the smoothing in one reduction; larger for the Gaussian form, which is flat away from its kinks, so
         that a step would find no slope.
@@ -131,7 +131,7 @@ class SolverState(PerProblem):
     def at(cls, energy: Energy, weights: Any, memory: Any, earlier: SolverState | None = None) -> SolverState:
         """Evaluate the energy at the weights, at the smoothing of an earlier state if there is one."""
         K = weights.shape[1]
-        first = np.full(K, cls.rules.first if energy.loss.piecewise_linear else 0.0)
+        first = cls.rules.first * energy.score_unit if energy.loss.piecewise_linear else np.zeros(K)
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
         if energy.moments.has_variance:
@@ -199,7 +199,7 @@ class SolverState(PerProblem):
         self, energy: Energy, goal: Any, moved: Any, bias: Any
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         rough = bias > goal
-        if np.any(self.smoothing < 1e-6 * self.rules.first):
+        if np.any(self.smoothing < 1e-6 * self.rules.first * energy.score_unit):
             # A fit without residuals, as to a constant response, has no energy to compare the smoothing with.
             exact = self.value <= self._round_off(energy)
             rough, self = rough & ~exact, self.changed(remaining=np.where(exact, 0.0, self.remaining))
@@ -253,7 +253,8 @@ class SolverState(PerProblem):
         """Energy of residuals that are rounding errors of the scores, (K,)."""
         sums = energy.moments.design.total
         unit, size = 8 * float(np.finfo(np.float64).eps), np.abs(energy.scores(self.mean))
-        return unit * np.maximum(self.rules.first * sums(energy.weight), sums(energy.weight * size))
+        least = self.rules.first * energy.score_unit * sums(energy.weight)
+        return unit * np.maximum(least, sums(energy.weight * size))
 
 
 def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: ProblemVector) -> SolverState:

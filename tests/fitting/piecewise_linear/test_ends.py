@@ -60,3 +60,25 @@ def test_steps_where_the_energy_is_all_but_flat(seed, n, p, C):
     found = gaussian_hinge(w, X, y, 0.1, C)
     best = minimize(gaussian_hinge, w + 1e-3, args=(X, y, 0.1, C), options={"gtol": 1e-10 * C, "maxiter": 100}).fun
     assert found <= best * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("loss", [bd.EpsilonInsensitive, bd.Quantile])
+def test_fits_are_the_same_in_any_unit_of_the_response(rate, loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4))
+    y = 3 + X[:, 0] + 0.3 * rng.standard_t(3, size=90)
+
+    def fit(unit):
+        model = bd.Model(
+            loss(0.1 * unit) if loss is bd.EpsilonInsensitive else loss(0.3),
+            rates=bd.Fixed(rate), C=1 / unit, weight_prior=bd.Normal(unit),
+        )  # fmt: skip
+        found = bd.fit(model, X, unit * y)
+        return np.append(found.weight, found.intercept) / unit, found.auxiliary.omega * unit**2
+
+    weights, omega = fit(1.0)
+    for unit in (1e-20, 1e-6, 1e12, 1e60):
+        other, precisions = fit(unit)
+        np.testing.assert_allclose(other, weights, atol=1e-9)
+        np.testing.assert_allclose(precisions, omega, rtol=1e-4)
