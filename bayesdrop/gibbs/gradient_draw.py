@@ -23,6 +23,7 @@ Shapes as in :mod:`.weights`; ``m`` rows, and one more for a prior of the interc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -40,11 +41,32 @@ PerRow = Float[jax.Array, "C m"]
 PerChain = Float[jax.Array, " C"]
 Vector = Float[jax.Array, "C p"]
 
-# Errors in posterior standard deviations: at which the solver stops, in single and double precision, and at which the
-# last correction fails a draw.
-_GOAL, _GOAL_DOUBLE, _FAILS = 1e-2, 1e-4, 1e-1
-# Maximum number of times that the solver starts.
-_STARTS = 4
+
+@dataclass(frozen=True)
+class Rules:
+    """Settings of the solver.
+
+    Attributes
+    ----------
+    goal, goal_double : float
+        Errors in posterior standard deviations at which it stops, in single and double precision.
+    fails : float
+        Error at which the last correction fails a draw.
+    starts : int
+        Maximum number of times that it starts.
+    max_rows : int
+        Maximum number of rows that the preconditioner takes whole; they have at most twice as many entries as the
+        features.
+    """
+
+    goal: float = 1e-2
+    goal_double: float = 1e-4
+    fails: float = 1e-1
+    starts: int = 4
+    max_rows: int = 128
+
+
+RULES = Rules()
 
 
 def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> tuple[Vector, PerChain]:
@@ -93,7 +115,7 @@ def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) 
     precondition, diagonal = _stiff_rows(columns, masks, n, omega, precision, back, intercept)
     rounding = jnp.finfo(omega.dtype).eps * jnp.sqrt(diagonal)
     least = jnp.maximum(jnp.min(precision / diagonal, axis=1), jnp.finfo(omega.dtype).tiny)
-    goal = _GOAL**2 if omega.dtype == jnp.float32 else _GOAL_DOUBLE**2
+    goal = RULES.goal**2 if omega.dtype == jnp.float32 else RULES.goal_double**2
 
     def residual(start: Any, weight: Vector, score: PerRow) -> tuple[Vector, PerChain]:
         rowwise, level = levelled(rows - omega * score)
@@ -109,12 +131,14 @@ def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) 
         # Q⁻¹ is at most P⁻¹, and at most M⁻¹/μ.
         gap = right - rest
         gap = jnp.minimum(jnp.sum(gap * gap / precision, axis=1), jnp.sum(gap * precondition(gap), axis=1) / least)
-        return start + 1, weight, level, right, unsolved & ~(jnp.minimum(gap, energy) <= _FAILS**2)
+        return start + 1, weight, level, right, unsolved & ~(jnp.minimum(gap, energy) <= RULES.fails**2)
+
+    def going(carry: Any) -> Any:
+        return (carry[0] < RULES.starts) & jnp.any(carry[-1])
 
     weight = jnp.zeros_like(precision)
     right, level = residual(0, weight, jnp.zeros_like(omega))
     begin = (jnp.int32(0), weight, level, right, jnp.ones(total.shape, bool))
-    going = lambda carry: (carry[0] < _STARTS) & jnp.any(carry[-1])  # noqa: E731
     _, weight, level, _, broken = jax.lax.while_loop(going, body, begin)
     return jnp.where(broken[:, None], jnp.nan, weight), jnp.where(broken, jnp.nan, level)
 
@@ -137,10 +161,9 @@ def _stiff_rows(
     instead of 495 for the hinge on 3,000 rows. Beside an intercept the rows are less their weighted mean. Return the
     preconditioner and ``D``.
     """
-    max_rows = 128  # maximum of k; R has at most twice as many entries as the features
     chains, size = precision.shape
     entries = sum(block.values.size for block in columns.blocks)
-    k = min(max_rows, n // 2, 2 * entries // size)
+    k = min(RULES.max_rows, n // 2, 2 * entries // size)
     largest, chosen = jax.lax.top_k(omega[:, :n], k)
     others = omega.at[jnp.arange(chains)[:, None], chosen].set(0)
     spread, mean = back(others, True), jnp.zeros_like(precision)
