@@ -20,7 +20,7 @@ from ..posterior.draws.draws import Draws, blocks
 from ..posterior.draws.new_rows import match_columns
 from ..posterior.noise_average.expectation import expected_response
 
-__all__ = ["RULES", "Average", "Averaged", "Averages", "average_response"]
+__all__ = ["RULES", "Average", "Averaged", "Averages", "average_response", "column_means"]
 
 Averages = Num[np.ndarray, "..."]  # the averages of an effect, (G, S, ..., a); complex for derivatives
 
@@ -121,3 +121,19 @@ def _moved_intercepts(draws: Draws) -> Draws:
     moves = np.vstack([np.zeros((1, K)), RULES.intercept * np.eye(K), -RULES.intercept * np.eye(K)])
     copies = draws.taken(np.zeros(len(moves), dtype=int))
     return replace(copies, intercept=draws.intercept + moves.reshape(-1, *draws.intercept.shape[1:]))
+
+
+def column_means(X: Any, weight: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
+    """Weighted means of the entries of each column that are not missing, of rows with weights of sum 1; NaN for none.
+
+    Examples
+    --------
+    >>> column_means(np.array([[1.0, np.nan], [4.0, 2.0]]), np.array([0.75, 0.25])).tolist()
+    [1.75, 2.0]
+    """
+    known, missing = (X.astype(np.float64) for _ in range(2))
+    entries, is_missing = (part.data if hasattr(part, "nnz") else part for part in (known, missing))
+    is_missing[:] = np.isnan(entries)
+    entries[np.isnan(entries)] = 0.0
+    share = 1 - weight @ missing
+    return np.divide(weight @ known, share, out=np.full(len(share), np.nan), where=share > 1e-12)

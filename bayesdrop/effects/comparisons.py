@@ -70,7 +70,7 @@ def comparisons(
     reference : mapping from variable to level, optional
         Level of each factor with which its other levels are compared.
     average_weight : array (n,), optional
-        As in :func:`bayesdrop.marginal_effects`.
+        As in :func:`bayesdrop.marginal_effects`; ``"sd"``, ``"iqr"`` and ``"minmax"`` are of the weighted rows.
     corrupted_inputs : bool, default=False
         As in :func:`bayesdrop.marginal_effects`.
     offset : array (n,) or float, optional
@@ -159,10 +159,10 @@ def predictions_grid(
         factor.
     others : "observed" or "typical", default="observed"
         "observed": the other variables keep their values in the rows, over which predictions are averaged. "typical":
-        they have their means and most frequent levels, and effects of random terms are 0 unless the grid names their
-        levels.
+        they have their means and most frequent levels (of a formula in the rows of the fit, otherwise in ``X``), and
+        effects of random terms are 0 unless the grid names their levels.
     average_weight : array (n,), optional
-        As in :func:`bayesdrop.comparisons`.
+        As in :func:`bayesdrop.comparisons`; also of means over ``X``.
     corrupted_inputs : bool, default=False
         As in :func:`bayesdrop.comparisons`.
     offset : array (n,) or float, optional
@@ -273,7 +273,7 @@ def _changes(
                 yield name, label, [ends[high], ends[low]]
             continue
         values = rows.values_of(name)
-        label, low, high = _number_pair(name, values, change, sign)
+        label, low, high = _number_pair(name, values, rows.observed(values)[0], change, sign)
         if low is not None:
             yield name, label, [partial(rows.at, {name: end}, weight) for end in (high, low)]
             continue
@@ -306,15 +306,23 @@ def _level_pairs(
     return [(f"{high} {sign} {low}", low, high) for low, high in pairs]
 
 
-def _number_pair(name: str, values: Float[np.ndarray, " n"], change: Any, sign: str) -> tuple[str, float | None, float]:
+def _number_pair(
+    name: str, values: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"], change: Any, sign: str
+) -> tuple[str, float | None, float]:
     """Label, first and second value of a numeric variable; for a number to add, None and this number."""
     change = 1 if change is None else change
     if isinstance(change, str) and change in ("sd", "iqr", "minmax"):
-        middle, spread = float(np.nanmean(values)), float(np.nanstd(values))
+        values, weight = values[weight > 0], weight[weight > 0]
+        if not len(values):
+            raise ValueError(f"variables: {name!r} is missing in all rows, which have no {change!r}; give (from, to).")
+        middle = float(weight @ values)
+        spread = float(np.sqrt(weight @ (values - middle) ** 2))
+        by_weight: dict[str, Any] = {} if np.ptp(weight) == 0 else {"weights": weight, "method": "inverted_cdf"}
+        quartiles: Any = np.quantile(values, [0.25, 0.75], **by_weight)
         ends = {
             "sd": (middle - spread / 2, middle + spread / 2),
-            "iqr": tuple(np.nanquantile(values, [0.25, 0.75]).tolist()),
-            "minmax": (float(np.nanmin(values)), float(np.nanmax(values))),
+            "iqr": tuple(quartiles.tolist()),
+            "minmax": (float(values.min()), float(values.max())),
         }[change]
         return f"{change} ({ends[0]:.3g} to {ends[1]:.3g})", *ends
     if isinstance(change, Sequence) and not isinstance(change, str) and len(change) == 2:
@@ -340,8 +348,8 @@ def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
         elif values is None or (isinstance(values, int | np.integer) and not isinstance(values, bool)):
             usual = RULES.lines if any(other not in rows.factors for other in grid) else RULES.points
             points = check_count(usual if values is None else values, f"variables[{name!r}]")
-            observed_values = rows.values_of(name)
-            grid[name] = np.linspace(np.nanmin(observed_values), np.nanmax(observed_values), points).tolist()
+            values = rows.values_of(name)[rows.weight > 0]
+            grid[name] = np.linspace(np.nanmin(values), np.nanmax(values), points).tolist()
         else:
             grid[name] = [float(check_number(value, f"variables[{name!r}]")) for value in np.atleast_1d(values)]
     return grid

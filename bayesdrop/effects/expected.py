@@ -29,7 +29,7 @@ from ..fitting.results.laplace import why_no_covariance
 from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws.draws import Draws
 from ..posterior.draws.new_rows import for_rows, match_design, match_offset
-from .averages import RULES, Average, Averaged, Averages, average_response
+from .averages import RULES, Average, Averaged, Averages, average_response, column_means
 from .naming import prediction_name
 from .sources import PointFit, chosen_of, draws_of, point_fits
 from .table import LAPLACE, interval_of, read_posterior
@@ -211,17 +211,16 @@ class EffectRows:
         if self.variables is not None:
             frame = _with_values(self.X.iloc[[0]], {**self.variables.typical, **values})
             return Average(self.variables.encode_typical(frame, values), np.ones((1, 1)), self._offset_of(frame))
-        X = self.X.toarray() if hasattr(self.X, "toarray") else self.X
-        X = np.asarray(np.nanmean(X, axis=0, dtype=np.float64))[None]
+        X = column_means(self.X, self.weight)[None]
         for name, value in values.items():
             X[:, self.names.index(name)] = value
-        return Average(X, np.ones((1, 1)), None if self.offset is None else np.array([self.offset.mean()]))
+        return Average(X, np.ones((1, 1)), None if self.offset is None else np.array([self.weight @ self.offset]))
 
     def _offset_of(self, frame: Any) -> Float[np.ndarray, " m"] | None:
         """Offset of the rows of a changed table; it may depend on the columns."""
         first = self.sources[0]
         offset = self.offset if self.has_own_offset else offset_in(frame, first.feature_names, first.facts, None)
-        return offset if offset is None or len(offset) == len(frame) else np.full(len(frame), float(np.mean(offset)))
+        return offset if offset is None or len(offset) == len(frame) else np.full(len(frame), self.weight @ offset)
 
     def table(
         self, effects: Sequence[Effect], *, are_predictions: bool = False

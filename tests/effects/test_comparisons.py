@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 import bayesdrop as bd
 
@@ -95,3 +96,32 @@ def test_one_variable_as_a_text(data, post):
     pd.testing.assert_frame_equal(one, several)
     with pytest.raises(ValueError, match="variables: expected a list of different names"):
         bd.comparisons(post, data.X, "x9")
+
+
+@pytest.mark.parametrize("change", ["sd", "iqr", "minmax", "typical", "points"])
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+def test_weights_of_the_average_weigh_the_values_of_a_variable(change, storage):
+    """A row of weight 2 counts as two rows, and one of weight 0 as none."""
+    rng = np.random.default_rng(1)
+    X, offset = rng.gamma(1.0, size=(31, 2)), rng.normal(size=31)
+    X[3, 1] = X[4, 0] = np.nan
+    model = bd.Model(rates=bd.Fixed(0.0), missing="nan")
+    fit = bd.fit(model, X, np.resize([0, 1, 1], 31), offset=offset)
+    weight = np.resize([0.0, 0.0, 1.0], 31) if change == "iqr" else np.resize([0.0, 1.0, 2.0, 1.0, 1.0], 31)
+    rows = np.repeat(np.arange(31), weight.astype(int))
+
+    def of(place, **more):
+        few = storage(X[place])
+        if change in ("typical", "points"):
+            how = {"others": "typical"} if change == "typical" else {}
+            return bd.predictions_grid(fit, few, {"x0": 3}, offset=offset[place], **how, **more)
+        return bd.comparisons(fit, few, {"x0": change, "x1": change}, offset=offset[place], **more)
+
+    weighed, repeated = of(np.arange(31), average_weight=weight), of(rows)
+    pd.testing.assert_frame_equal(weighed, repeated, rtol=1e-9)
+
+
+def test_quartiles_of_weighted_rows_are_values_of_rows():
+    X, weight = np.arange(6.0)[:, None], [1.0, 1.0, 1.0, 1.0, 1.0, 8.0]
+    fit = bd.fit(PLAIN, X, [0, 1, 0, 1, 1, 1])
+    assert bd.comparisons(fit, X, {"x0": "iqr"}, average_weight=weight)["contrast"].tolist() == ["iqr (3 to 5)"]
