@@ -60,7 +60,7 @@ def priors_table(
     y : response, or data frame where X is a formula, optional
         As in :func:`bayesdrop.prior_draws`.
     sample_weight : array (n,), optional
-        Row weights, >= 0.
+        Row weights, >= 0, times those of their classes, as in :func:`bayesdrop.prior_draws`.
     offset : array (n,) or float, optional
         Known part of every row's score, as in :func:`bayesdrop.sample`.
     feature_names : sequence of p str, optional

@@ -212,7 +212,7 @@ def prior_draws(
         is this score minus ``wᵀc``.
     sample_weight : array (n,), optional
         Row weights, >= 0, of the occurrences of features and the means and scales of columns and responses, on which
-        priors depend.
+        priors depend. For the priors of a posterior with ``class_weight``, multiply them by the weights of the classes.
     offset : array (n,) or float, optional
         Known part of every row's score, as in :func:`bayesdrop.sample`; stored in ``constant_data``.
     feature_names : sequence of p str, optional
