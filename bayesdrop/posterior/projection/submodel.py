@@ -205,13 +205,14 @@ class Submodel:
         if start is not None:
             weight[:, : start.shape[1]] = start
         energy = self.energies(matrix, weight)
-        for _ in range(RULES.steps):
+        for number in range(RULES.steps):
             slope, curvature = self.loss.derivatives(self.mean, self.score(matrix, weight))
             gradient = slope.T @ matrix + penalty * weight
             hessian = weighted_grams(matrix, curvature) + np.diag(penalty)
             step = -np.linalg.solve(hessian, gradient[..., None])[..., 0]
             fall = -np.einsum("sk,sk->s", gradient, step)
-            if np.max(fall, initial=0.0) <= RULES.tolerance * len(matrix):
+            # A quadratic loss is in units of the squared response, and its first step is exact.
+            if number and np.max(fall, initial=0.0) <= RULES.tolerance * len(matrix):
                 break
             length = np.ones(draws)
             for _ in range(RULES.steps):

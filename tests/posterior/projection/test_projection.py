@@ -82,6 +82,16 @@ def test_a_projection_of_numbers_is_least_squares():
     assert np.allclose(intercept, solved[0] - X[:, [1, 2, 5]].mean(axis=0) @ solved[1:])
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e-5, 1e9])
+def test_a_projection_does_not_depend_on_the_unit_of_numbers(unit):
+    X, _ = _logistic_table()
+    mean = X[:, [1]] + 0.5 * X[:, [2]] + 3 + RNG(3).normal(size=(len(X), 2))
+    plain, scaled = (Submodel(ExpectedLoss(Squared()), Columns.of(X, True), u * mean, np.zeros(120)) for u in (1, unit))
+    assert np.allclose(scaled.project([1, 2])[0], unit * plain.project([1, 2])[0], rtol=1e-9, atol=0)
+    orders = [forward(one, [[d] for d in range(6)], [], 4, clusters=2, seed=0) for one in (plain, scaled)]
+    assert orders[0] == orders[1]
+
+
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_the_gain_of_a_quadratic_loss_is_what_the_energy_falls_by(storage):
     """One Newton step is exact there: of single columns and of terms of several, whatever is in already."""
