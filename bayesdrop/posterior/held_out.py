@@ -130,7 +130,7 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None, unseen: str | 
     Raises
     ------
     TypeError, ValueError
-        If ``post`` has another type, or the rows or responses do not match it.
+        If ``post`` has another type or is a fit whose ``sigma`` is unknown, or the rows or responses do not match it.
 
     Warns
     -----
@@ -157,6 +157,12 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None, unseen: str | 
     <Elpd: elpd -0.92 ± nan (1 row, new rows; ± is one standard error)>
     """
     draws = with_unseen(read_result(post), unseen, has_draws=not isinstance(post, Fit))
+    scales = [one.field for one in draws.model.loss.parameters if one.degree]
+    if isinstance(post, Fit) and post.sigma is None and scales:
+        raise ValueError(
+            "post: expected a fit with sigma, the scale of the density of y, got one of rows outside memory or of more "
+            f"than a thousand weights; fit bd.{type(draws.model.loss).__name__}({scales[0]}=...), or use bd.sample."
+        )
     X, y, offset = complete_rows(X, draws.feature_names, draws.facts, y, offset)
     y = response_in(X, draws.feature_names, draws.facts, y)
     if y is None:

@@ -61,6 +61,14 @@ def test_of_a_fit_by_all_masks_and_in_closed_form():
     np.testing.assert_allclose(bd.elpd(many, X, np.arange(20) % 3).pointwise, np.log(chances), rtol=1e-6)
 
 
+def test_a_fit_of_unknown_scale_has_no_density_of_numbers():
+    rows = bd.Blocks([np.hstack([X, np.ones((20, 1000))])])
+    fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), rows, NUMBERS)
+    assert fit.sigma is None
+    with pytest.raises(ValueError, match=r"post: expected a fit with sigma, .*bd\.Squared\(variance="):
+        bd.elpd(fit, rows, NUMBERS)
+
+
 def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
     seen = []
 
