@@ -2,7 +2,8 @@ r"""Average expected responses over rows for each draw, with gradients for a fit
 
     A = (1/Σs) Σ_i s_i E f(s̃_i),      ∂A/∂w_l = (1/Σs) Σ_i s_i x_i ∂f(s_i)/∂s_il
 
-The inner derivative is a central difference in the intercept. Rows are read and averaged as in
+The inner derivative is a central difference in the intercept, whose step grows with scores in units of the response so
+that rounding does not hide the difference. Rows are read and averaged as in
 :func:`bayesdrop.predict`, a block at a time, so memory is bounded.
 """
 
@@ -15,10 +16,11 @@ import numpy as np
 
 from .._typing import Float, Num
 from ..designs import as_design
+from ..fitting.by_formula import takes_response_scale
 from ..noise.base import centre_of
 from ..posterior.draws.draws import Draws, blocks
 from ..posterior.draws.new_rows import match_columns
-from ..posterior.noise_average.expectation import expected_response
+from ..posterior.noise_average.expectation import DrawnScores, expected_response
 
 __all__ = ["RULES", "Average", "Averaged", "Averages", "average_response", "column_means"]
 
@@ -93,18 +95,20 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
     groups = len(average.weight)
     classes = draws.weight.shape[1:-1]
     K, p = int(np.prod(classes)), draws.weight.shape[-1]
-    if has_gradient:
-        draws = _moved_intercepts(draws)
-    total, gradient = np.zeros((groups, draws.size, *classes)), np.zeros((groups, *classes, K, p + 1))
+    fit, size = draws, 2 * K + 1 if has_gradient else draws.size
+    total, gradient = np.zeros((groups, size, *classes)), np.zeros((groups, *classes, K, p + 1))
     centre = centre_of(draws.model.noise)
-    for part in blocks(average.rows.shape[0], draws.size * K):
+    for part in blocks(average.rows.shape[0], size * K):
         X, weight = match_columns(average.rows[part], draws), average.weight[:, part]
         offset = None if average.offset is None else average.offset[part]
+        if has_gradient:
+            step = RULES.intercept * _score_size(fit, X, offset)
+            draws = _moved_intercepts(fit, step)
         values = expected_response(draws, X, corrupted_inputs, offset)
         total += np.tensordot(weight, values, axes=1)
         if has_gradient:
             rise = values[:, 1 : K + 1] - values[:, K + 1 :]  # (m, K), or (m, K of s, K of f)
-            slope = np.moveaxis(rise / (2 * RULES.intercept), 1, -1)
+            slope = np.moveaxis(rise / (2 * step), 1, -1)
             flat = (weight.T.reshape(-1, groups, *[1] * slope[0].ndim) * slope[:, None]).reshape(len(slope), -1)
             back = as_design(X).rmatvec(np.ascontiguousarray(flat)).T.reshape(*gradient.shape[:-1], p)
             level = flat.sum(axis=0).reshape(gradient.shape[:-1])
@@ -115,10 +119,17 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
     return Averaged(total[:, :1], gradient.reshape(groups, *classes, -1))
 
 
-def _moved_intercepts(draws: Draws) -> Draws:
-    """A draw, then copies of it with the intercept of one class moved up, then down."""
+def _score_size(draws: Draws, X: Any, offset: Float[np.ndarray, " n"] | None) -> float:
+    """Largest score of some rows if scores are in units of the response, at least 1; else 1."""
+    if not takes_response_scale(draws.model.loss):
+        return 1.0
+    return float(np.max(np.abs(DrawnScores(draws, X, True, offset).mean()), initial=1.0))
+
+
+def _moved_intercepts(draws: Draws, step: float) -> Draws:
+    """A draw, then copies of it with the intercept of one class moved up by a step, then down."""
     K = int(np.prod(draws.intercept.shape[1:]))
-    moves = np.vstack([np.zeros((1, K)), RULES.intercept * np.eye(K), -RULES.intercept * np.eye(K)])
+    moves = np.vstack([np.zeros((1, K)), step * np.eye(K), -step * np.eye(K)])
     copies = draws.taken(np.zeros(len(moves), dtype=int))
     return replace(copies, intercept=draws.intercept + moves.reshape(-1, *draws.intercept.shape[1:]))
 

@@ -89,3 +89,11 @@ def test_effects_of_an_estimator_are_those_of_its_predictions(data, estimator):
         grid = bd.predictions_grid(estimator, data.X, {"x0": [1.0]})["prediction"]
         at = estimator.predict_proba(np.column_stack([np.ones(50), data.X[:, 1:]]))[:, 1].mean()
         np.testing.assert_allclose(grid, at, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9, 1e12])
+def test_intervals_do_not_depend_on_the_unit_of_the_response(data, unit):
+    fits = [bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), data.X, u * data.NUMBERS) for u in (1.0, unit)]
+    for function, more in ((bd.marginal_effects, ()), (bd.predictions_grid, ({"x0": [0.0, 5.0]},))):
+        plain, scaled = (function(fit, data.X, *more)[["sd", "low", "high"]] for fit in fits)
+        np.testing.assert_allclose(scaled / unit, plain, rtol=1e-5, atol=1e-6)
