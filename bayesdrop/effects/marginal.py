@@ -85,8 +85,9 @@ def marginal_effects(
     -------
     pandas.DataFrame or xarray.DataArray
         ``effect``, ``sd``, ``low`` and ``high``, one row per feature; with many classes one row per class and feature,
-        with the effects on the probability of the class, which sum to zero over the classes. If a point fit has no
-        intervals, because it has noise for example, a column ``interval`` says what to do instead. For a posterior
+        with the effects on the probability of the class, which sum to zero over the classes; where an estimator fits
+        each class against the others, with those on the probability by its own fit, which are not normalised. If a
+        point fit has no intervals, because it has noise for example, ``interval`` says what to do. For a posterior
         ``mcse`` is the Monte Carlo standard error of ``effect``; that of the ends of a 90 % interval is about twice as
         large. ``attrs`` say what the intervals are, or why there are none (``"interval"``), how many draws there are
         (``"draws"``), and whether the rows have equal weights (``"average_weight"``). With ``as_draws`` the draws, on

@@ -3,7 +3,7 @@
     weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; μ_d, (σ_g u_d)²), for each class
     weight_scale   Σ_g log p(σ_g)
     rate           Σ_j log p(η_j)
-    sigma          log p(σ²), because the prior is that of the variance
+    sigma          log p(σ), which for a prior of the variance is log p(σ²) + log σ
     intercept      log p(b + wᵀx̄) at the means of the columns, if it has a prior
 
 up to constants. ``arviz.psens`` raises them to a power near 1, which shows how much a result depends on the prior
