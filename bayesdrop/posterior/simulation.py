@@ -313,7 +313,7 @@ def prior_draws(
     offsets = match_offset(sampled, rows.offset, n)
     drawn = {"weight": weight, **({"rate": free} if rate_map.is_free else {}), **scales, **groups, **learnt_values}
     if model.fit_intercept:
-        block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
+        block = np.vstack([weight.reshape(intercept.size, p).T, intercept.reshape(1, -1)])
         drawn["intercept"] = centring.to_original(block)[-1].reshape(size)
         if labels is not None:
             drawn["intercept"] -= drawn["intercept"].mean(axis=1, keepdims=True)

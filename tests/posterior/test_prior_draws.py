@@ -86,6 +86,15 @@ def test_a_formula_alone_has_the_default_model_of_its_response():
         prior("ill ~ age", TABLE)
 
 
+@pytest.mark.parametrize("form", ["ill ~ 1", "days ~ 1", "hits + misses ~ 1", "kind ~ 1"])
+def test_an_intercept_alone_has_draws(form):
+    tree = bd.prior_draws(form, TABLE, draws=400, intercept_scale=2.0)
+    level = bd.groups.dataset(tree, "prior")["intercept"].values[0]
+    spread = 2.0 * np.sqrt(2 / 3) if form.startswith("kind") else 2.0  # intercepts of three classes sum to 0
+    assert np.std(level) == pytest.approx(spread, rel=5 / np.sqrt(800))
+    assert bd.groups.dataset(tree, "prior_predictive")["y"].shape == (1, 400, 30)
+
+
 def test_options_of_a_formula_reach_its_encoding():
     holes = TABLE.assign(age=TABLE.age.where(TABLE.index > 2))
     tree = bd.prior_draws(
