@@ -283,8 +283,12 @@ def test_code_that_computes_from_other_rows_warns(term):
         bd.from_formula(f"b ~ {term}", data)
     with pytest.warns(bd.FormulaWarning, match="depends on the other rows"):
         bd.from_formula("b ~ k + offset(a - a.mean())", data)
+    if not term.startswith("C("):
+        with pytest.warns(bd.FormulaWarning, match="depends on the other rows"):
+            bd.from_formula(f"{{{term}}} ~ b", data)
 
 
 def test_code_that_computes_row_by_row_does_not_warn():
     terms = "a.abs() + center(a.abs()) + scale(a.abs()) + poly(a.abs(), 2) + bs(a.abs(), df=4) + C(k.abs())"
     assert bd.from_formula(f"b ~ {terms}", table(20, 0)).outside
+    assert not bd.from_formula("{a.abs()} ~ b", table(20, 0)).outside

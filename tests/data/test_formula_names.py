@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import bayesdrop as bd
+from bayesdrop.data.formulas.encoder import FormulaEncoder
 
 pytest.importorskip("formulaic")
 N = 24
@@ -135,6 +136,11 @@ def test_numbers_and_their_texts_are_one_level():
         assert bd.from_formula(formula, data).y.tolist() == [True, False] * (N // 2), formula
     with pytest.raises(ValueError, match=r"no row has the label '3'; the labels are 1\.0, 2\.0\."):
         bd.from_formula("ill['3'] ~ v", data)
+    ids = data.assign(code=2**60 + np.arange(N) % 3)
+    design = bd.from_formula(f"code[{2**60 + 1}] ~ v", ids)
+    assert design.y.tolist() == [place % 3 == 1 for place in range(N)]
+    assert design.classes.tolist() == [f"not {2**60 + 1}", str(2**60 + 1)]
+    assert FormulaEncoder.from_json(design.to_json()).response_of(ids).tolist() == design.response_of(ids).tolist()
 
 
 @pytest.mark.parametrize("name", ["type", "id", "max", "hash", "exp", "lag", "scale", "np"])

@@ -157,7 +157,8 @@ def test_formulas_of_one_text_keep_their_own_functions(data):
 @pytest.mark.parametrize(
     "change",
     [{"terms": 3}, {"terms": [["Term"]]}, {"columns": {}}, {"offset": ["q"]}, {"random": 7}, {"label": [1]},
-     {"unseen": 1}, {"version": 1}, {"is_sparse": "no"}, {"columns": 3}, {"columns": {"age": {"low": "x"}}}],
+     {"unseen": 1}, {"version": 1}, {"version": 2}, {"is_sparse": "no"}, {"columns": 3},
+     {"columns": {"age": {"low": "x"}}}],
 )  # fmt: skip
 def test_damaged_text_is_refused(data, change):
     known = json.loads(from_formula("~ scale(age) + site", data).to_json())

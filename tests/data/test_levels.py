@@ -321,3 +321,16 @@ def test_dates_that_are_factors_are_texts_in_expressions_on_other_rows():
     data = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=3).repeat(4), "y": np.arange(12.0)})
     design = bd.from_formula("y ~ C(day) + I(day == '2020-01-02')", data, sparse=False)
     np.testing.assert_array_equal(design.transform(data), design.X)
+
+
+@pytest.mark.parametrize("term", ["C(id)", "hashed(id, levels=3)", "(1 | id)", "y2:C(`id`)"])
+def test_long_ids_with_gaps_are_no_levels(term):
+    """As doubles, neighbouring ids would be one level."""
+    ids = pd.array([2**60, 2**60 + 1, None, 2**60 + 2], dtype="Int64")
+    data = pd.DataFrame({"id": ids, "y2": np.arange(1.0, 5), "y": np.arange(4.0)})
+    for options in ({"missing": "nan"}, {"dropna": True}):
+        with pytest.raises(ValueError, match="levels of 'id' such as 1152921504606846976 are doubles"):
+            encode_formula(f"y ~ {term}", data, **options)
+    assert bd.from_formula("y ~ id", data, dropna=True).X.shape == (3, 1)
+    whole = encode_formula(f"y ~ {term}", data.dropna().astype({"id": int}))
+    assert whole.X.shape[1] == 3

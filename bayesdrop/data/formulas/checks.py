@@ -77,12 +77,19 @@ def refuse_texts(frame: Any, left: Any, right: Any) -> None:
                 refuse_text(name, frame, f"{advice} make it a pandas.Categorical")
 
 
-def with_plain_levels(frame: Any, right: Any) -> Any:
-    """Convert texts that are factors, categories, and dates and intervals in ``C()``, by :func:`.plain_level`."""
+def with_plain_levels(frame: Any, right: Any, groups: Iterable[str] = ()) -> Any:
+    """Convert texts that are factors, categories, and dates and intervals in ``C()``, by :func:`.plain_level`.
+
+    Raises
+    ------
+    ValueError
+        If levels, of factors or of the columns ``groups`` of random terms, are doubles too large to tell ids apart.
+    """
     from pandas.api import types
 
-    plain = {}
-    for text in {str(factor.expr) for term in right for factor in term.factors}:
+    plain, texts = {}, {str(factor.expr) for term in right for factor in term.factors}
+    _refuse_rounded(frame, texts, groups)
+    for text in texts:
         inner = re.fullmatch(r"C\(\s*(?:`([^`]+)`|([^`,()]+?))\s*(,.*)?\)", text)
         name = text if inner is None else inner[1] or inner[2]
         column = frame[name] if name in frame else None
@@ -98,6 +105,20 @@ def with_plain_levels(frame: Any, right: Any) -> Any:
         elif kind == "string" or (kind in ("date", "datetime", "datetime64") and inner is not None):
             plain[name] = column.map({value: plain_level(value) for value in column.dropna().unique()}).astype(object)
     return _replaced(frame, plain)
+
+
+def _refuse_rounded(frame: Any, factors: Iterable[str], groups: Iterable[str]) -> None:
+    """Raise ValueError if levels are doubles too large to tell integers apart, such as long ids with gaps."""
+    calls = (re.match(r"(?:C|hashed)\(\s*(?:`([^`]+)`|([^\W\d]\w*))\s*[,)]", text) for text in factors)
+    for name in sorted({call[1] or call[2] for call in calls if call}.union(groups).intersection(frame.columns)):
+        column = frame[name]
+        largest = float(abs(column).max()) if column.dtype.kind == "f" else 0.0
+        if 2.0**53 <= largest < np.inf:
+            raise ValueError(
+                f"data: levels of {name!r} such as {largest:.0f} are doubles, as integers with missing values "
+                "become, and doubles of more than 15 digits do not tell ids apart; give text, or leave the rows with "
+                "missing values out and give integers."
+            )
 
 
 def with_levels_of(frame: Any, levels: Mapping[str, Iterable[Any]]) -> Any:
@@ -182,14 +203,16 @@ def with_label(formula: Any) -> tuple[Any, str | float | None]:
     Examples
     --------
     >>> with_label("ill['yes'] ~ age"), with_label("code[2] ~ age")
-    (('ill ~ age', 'yes'), ('code ~ age', 2.0))
+    (('ill ~ age', 'yes'), ('code ~ age', 2))
     """
     if not isinstance(formula, str):
         return formula, None
     match = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(?:(['\"])(.*?)\2|([-+]?\d+\.?\d*))\]\s*~", formula)
     if match is None:
         return formula, None
-    return f"{match[1]} ~{formula[match.end() :]}", match[3] if match[4] is None else float(match[4])
+    number = match[4]
+    label = match[3] if number is None else float(number) if "." in number else int(number)
+    return f"{match[1]} ~{formula[match.end() :]}", label
 
 
 def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray, " n"]:
@@ -220,9 +243,8 @@ def classes_of(y: Shaped[np.ndarray, " n"], label: str | float) -> tuple[Any, An
     labels = np.unique(y)
     chosen = is_label(labels, label)
     if not chosen.any():
-        shown = repr(label) if isinstance(label, str) else f"{label:g}"
         raise ValueError(
-            f"formula: no row has the label {shown}; the labels are {levels_listed(labels, SHOWN.levels)}."
+            f"formula: no row has the label {label!r}; the labels are {levels_listed(labels, SHOWN.levels)}."
         )
     if len(labels) == 2:
         negative, positive = labels[np.argsort(chosen)].tolist()

@@ -286,14 +286,15 @@ def encode_formula(
             'or "error".'
         )
     parsed, shift = without_offsets(without)
-    left, right = _parse(parsed, frame, shift, columns_in([("1", columns, "") for _, columns, _ in random]))
+    grouping = columns_in([("1", columns, "") for _, columns, _ in random])
+    left, right = _parse(parsed, frame, shift, grouping)
     refuse_texts(frame, left, right)
     response, factors = ([factor for term in side or [] for factor in term.factors] for side in (left, right))
     n_rows, rows = len(frame), np.arange(len(frame))
     if dropna:
         rows = _complete(frame, factors + response, shift, columns_in(random))
         frame = frame.iloc[rows].reset_index(drop=True)
-    frame = with_plain_levels(frame, right)
+    frame = with_plain_levels(frame, right, grouping)
     y = None if left is None else response_values(left, right, frame, context)
     classes, y = (None, y) if y is None or label is None else (classes_of(y, label), is_label(y, label))
     plain, frame = frame, with_doubles(frame, factors, [shift or "", *(text for text, *_ in random)], response)

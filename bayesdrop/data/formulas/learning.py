@@ -21,6 +21,7 @@ from .language.encoding import columns_of, encode
 from .language.interpreter import Rows, encode_terms, numbers_of
 from .language.nodes import Factor, Hashed, Outside, Term, columns_needed, walk
 from .language.translation import Translator
+from .response import response_values
 
 __all__ = ["Learner", "Session", "recalled", "remember"]
 
@@ -175,6 +176,9 @@ class Learner:
             if values is not None and not isinstance(node, Outside) and not self._gives(result, values):
                 result = replace(result, encoding=Outside(result.label, 1, tuple(sorted(columns_needed(node)))))
             factors.append(result)
+            if isinstance(result.encoding, Outside):
+                encode_alone = partial(_response_column, alone, context=dict(self._session.context))
+                self._compare(result.label, encode_alone(self.rows.frame), encode_alone)
         if any(isinstance(factor.encoding, Outside) for factor in factors):
             self._session = replace(self._session, response=left)
         return tuple(factors)
@@ -183,18 +187,23 @@ class Learner:
         """Warn of Python code that gives other values on every second row than on all rows."""
         nodes = {node.text: node for node in walk(parts) if isinstance(node, Outside) and node.columns}
         for node in nodes.values():
-            try:
-                part = self._session.run(node, self.rows.frame[::2].reset_index(drop=True), self.rows.unseen)
-            except ValueError:  # it will not be silent for new rows either
-                continue
-            whole = self.rows.run(node)[::2]
-            if part.shape != whole.shape or _differing(whole, part).any():
-                warn(
-                    f"formula: the value of {node.text!r} in a row depends on the other rows of its table, so that new "
-                    "rows are not encoded as those of the fit; write center() or scale(), which keep the statistics of "
-                    "the fit, or compute a column beforehand.",
-                    FormulaWarning,
-                )
+            encode_half = partial(self._session.run, node, unseen=self.rows.unseen)
+            self._compare(node.text, self.rows.run(node), encode_half)
+
+    def _compare(self, text: str, values: Any, encode_half: Callable[[Any], Any]) -> None:
+        """Warn if Python code gives ``values``, csr, on all rows and others on every second row."""
+        try:
+            part = encode_half(self.rows.frame[::2].reset_index(drop=True))
+        except ValueError:  # it will not be silent for new rows either
+            return
+        whole = values[::2]
+        if part.shape != whole.shape or _differing(whole, part).any():
+            warn(
+                f"formula: the value of {text!r} in a row depends on the other rows of its table, so that new "
+                "rows are not encoded as those of the fit; write center() or scale(), which keep the statistics of "
+                "the fit, or compute a column beforehand.",
+                FormulaWarning,
+            )
 
     def _gives(self, factor: Factor, values: Any) -> bool:
         """Whether a translated factor can be computed on these rows and has formulaic's values."""
@@ -213,6 +222,13 @@ class Learner:
         state = spec.transform_state
         learn = partial(self._session.learn, frame=self.rows.frame, state=state)
         return Translator(columns, state, self._session.context, learn)
+
+
+def _response_column(left: Any, frame: Any, context: dict[str, Any]) -> Any:
+    """Values (n, 1) of a response, csr."""
+    from scipy.sparse import csr_array
+
+    return csr_array(response_values(left, (), frame, context)[:, None])
 
 
 def _differing(one: Any, two: Any) -> Bool[np.ndarray, " p"]:

@@ -16,8 +16,8 @@ from .random_terms import RandomTerm
 
 __all__ = ["SETTINGS", "VERSION", "column_facts", "read_facts", "read_factor", "read_formula_text", "read_json"]
 
-# Version of the text of a stored formula.
-VERSION = 2
+# Version of the text of a stored formula; another one is refused. In version 2 hashed() had other buckets.
+VERSION = 3
 _FLAG = (False, True)
 # Settings that a file stores unchanged, and their allowed values.
 SETTINGS: dict[str, tuple[Any, ...]] = {
@@ -43,8 +43,7 @@ def read_formula_text(text: str) -> dict[str, Any]:
         offset, response, label = parts["offset"], parts["response"], parts["label"]
         within(max(len(parts["random"]), len(response or ())), "factors")
         random = [_random_term(part) for part in parts["random"]]
-        if not (label is None or isinstance(label, str)):
-            label = finite(label)
+        label = None if label is None else _level(label)
         classes = None if label is None else tuple(_level(name) for name in parts["classes"])
         if classes is not None and len(set(map(str, classes))) != 2:
             raise ValueError("expected the names of two classes")
