@@ -31,7 +31,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,6 +45,7 @@ from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.validation import NoiseParameters, check_here, deletion_of, intact, takes_missing
 from ..fitting.empty_columns import used_columns
+from ..fitting.objective.centring import CentredProblem
 from ..fitting.problems.block import Task
 from ..fitting.tuning.blocks import Held
 from ..fitting.tuning.choose import Comparison, search_on
@@ -93,6 +94,10 @@ class DropoutCV(SearchParameters, BaseEstimator):
 
     def _default_candidates(self) -> list[Any]:
         raise NotImplementedError
+
+    def _start(self, centring: CentredProblem, task: Task) -> float:
+        """``C`` at which the search starts."""
+        return task.model.C
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -195,7 +200,8 @@ class DropoutCV(SearchParameters, BaseEstimator):
             # The final fit repeats the warning.
             warnings.simplefilter("ignore", UnscaledWarning)
             rows = plain._check_rows(X, y, np.ones(n) if weight is None else weight, groups)
-            _, task = plain._task_of_rows(plain._model(), rows)
+            centring, task = plain._task_of_rows(plain._model(), rows)
+        task = replace(task, model=replace(task.model, C=self._start(centring, task)))
         if hasattr(plain, "multiclass_"):
             plain.multiclass = plain.multiclass_  # a fold may have fewer rows than columns
         by_loss = self.scoring is None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
+from ..data.responses import response_sd
 from ..estimators.linear_regressors import DropoutRidge, DropoutSVR
+from ..fitting.objective.centring import CentredProblem
+from ..fitting.problems.block import Task
 from .base import DropoutCV
 
 __all__ = ["DropoutRidgeCV", "DropoutSVRCV"]
@@ -18,9 +22,19 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
     """Shared by the regressions; a subclass names the plain one."""
 
     score = DropoutCV.score
+    # Power of the unit of the response in the loss.
+    _degree: ClassVar[int]
 
     def _default_candidates(self) -> list[Any]:
         return [0.0, 0.1, 0.3, 0.5, 0.7]
+
+    def _start(self, centring: CentredProblem, task: Task) -> float:
+        # Weights are in units of the response by those of the columns: at a fixed C other units are another penalty.
+        if self.weight_prior is not None:
+            return task.model.C
+        square = task.design.column_summary(task.weight).usual_square
+        unit = float(10.0 ** np.round(np.log10(response_sd(task.target[:, 0], task.weight, None) or 1.0)))
+        return replace(centring, usual_square=square).usual_C * unit ** (2 - self._degree)
 
     def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Mean of the score under the noise, (n,)."""
@@ -38,8 +52,8 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         0.1, 0.3, 0.5 and 0.7.
     Cs : sequence of float, optional
         Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default 14 values from 1e-4 to 1e4
-        times the ``C`` at which the plain class starts. Of equal scores the smallest ``C`` is chosen, and at this ``C``
-        the first of the ``rates``.
+        times a power of ten that suits the units of columns and response, or with ``weight_prior`` times 1. Of equal
+        scores the smallest ``C`` is chosen, and at this ``C`` the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
         (seed 0), as tables are often sorted. ``groups`` of ``fit`` keeps rows together; splitters and pairs are used
@@ -51,9 +65,9 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     scoring : str or callable, optional
         Greater is better. By default minus the plain loss. It receives the ``sample_weight`` of the test rows. With
         default ``rates``, or only ``bd.Tuned`` objects as in
-        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
-        drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are
-        tried on all folds.
+        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from this power
+        of ten and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all
+        candidates are tried on all folds.
     one_standard_error : bool, default=False
         Choose the smallest ``C``, and at this ``C`` the strongest noise, with a score within one standard error (of the
         paired difference) of the best. By default within a quarter of a standard error; with ``scoring`` the best.
@@ -131,6 +145,7 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     """
 
     _plain: ClassVar[type] = DropoutRidge
+    _degree: ClassVar[int] = 2
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -144,8 +159,8 @@ class DropoutSVRCV(_DropoutRegressorCV):
         0.1, 0.3, 0.5 and 0.7.
     Cs : sequence of float, optional
         Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default 14 values from 1e-4 to 1e4
-        times the ``C`` at which the plain class starts. Of equal scores the smallest ``C`` is chosen, and at this ``C``
-        the first of the ``rates``.
+        times a power of ten that suits the units of columns and response, or with ``weight_prior`` times 1. Of equal
+        scores the smallest ``C`` is chosen, and at this ``C`` the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
         (seed 0), as tables are often sorted. ``groups`` of ``fit`` keeps rows together; splitters and pairs are used
@@ -157,9 +172,9 @@ class DropoutSVRCV(_DropoutRegressorCV):
     scoring : str or callable, optional
         Greater is better. By default minus the plain loss. It receives the ``sample_weight`` of the test rows. With
         default ``rates``, or only ``bd.Tuned`` objects as in
-        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
-        drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are
-        tried on all folds.
+        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from this power
+        of ten and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all
+        candidates are tried on all folds.
     one_standard_error : bool, default=False
         Choose the smallest ``C``, and at this ``C`` the strongest noise, with a score within one standard error (of the
         paired difference) of the best. By default within a quarter of a standard error; with ``scoring`` the best.
@@ -244,3 +259,4 @@ class DropoutSVRCV(_DropoutRegressorCV):
     expectation: str = "augmentation"
 
     _plain: ClassVar[type] = DropoutSVR
+    _degree: ClassVar[int] = 1

@@ -112,7 +112,7 @@ class CentredProblem:
         The fit to ``X/u`` with ``C = 1`` equals the fit to ``X`` with ``C = 1/u²``, so that the unit of the columns
         does not matter. A power of ten is 1 for all columns of about unit size, and easy to type.
         """
-        return float(10.0 ** -np.round(np.log10(np.clip(self.usual_square, 1e-8, 1e8))))
+        return float(10.0 ** -np.round(np.log10(np.clip(self.usual_square, 1e-100, 1e100))))
 
     def advise_C(self) -> None:
         """Warn if a prior of scale 1 shrinks the weights of many small columns too much."""
