@@ -109,7 +109,10 @@ def to_pandas(data: Any) -> Any:
     if len(frame) == 0:
         raise ValueError("data: expected at least one row, got none.")
     plain: dict[str, Any] = {}
-    for name, column in frame.items():
+    for name, objects in frame.items():
+        column = _of_numbers(objects)
+        if column is not objects:
+            plain[str(name)] = column
         # formulaic knows only NumPy's types: it would read other text as numbers, and numbers of Arrow as objects.
         if isinstance(column.dtype, np.dtype | pd.CategoricalDtype):
             # Small integers would overflow in the arithmetic of a formula, and statistics would be in single precision.
@@ -128,6 +131,29 @@ def to_pandas(data: Any) -> Any:
     for name, column in plain.items():  # assign() does not accept a column called self
         frame[name] = column
     return frame
+
+
+def _of_numbers(column: Any) -> Any:
+    """Convert numbers and truth values that are stored as objects; others, and long integers with gaps, are unchanged.
+
+    They would be levels of a factor, one for each row of a measurement.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> _of_numbers(pd.Series([1, 2.5, None], dtype=object)).tolist()
+    [1.0, 2.5, nan]
+    """
+    import pandas as pd
+
+    kind = pd.api.types.infer_dtype(column, skipna=True) if column.dtype == object else ""
+    if kind == "boolean" and not column.hasnans:
+        return column.astype(bool)
+    if kind not in ("integer", "floating", "mixed-integer-float"):
+        return column
+    numbers = pd.to_numeric(column)
+    is_exact = numbers.dtype.kind in "iu" or (numbers.dtype.kind == "f" and not abs(numbers).max() >= 2.0**53)
+    return numbers if is_exact or kind != "integer" else column
 
 
 def refuse_missing(names: list[str], frame: Any, more: str = "") -> None:

@@ -80,3 +80,17 @@ def test_a_frame_of_features_names_the_cells_too(name):
 def test_other_text_in_a_frame_is_to_be_encoded():
     with pytest.raises(ValueError, match="OneHotEncoder"):
         bd.fit(bd.Model(), TABLE[["size", "id"]], TABLE["ill"])
+
+
+def test_numbers_stored_as_objects_are_numbers():
+    """They were levels, one for each row of a measurement."""
+    table = pd.DataFrame(
+        {"y": np.arange(6.0), "a": [1.5, 2, 3, 4, 5, 6], "k": [1, 2, 1, 2, 1, 2], "f": [True, False] * 3}
+    )
+    for formula in ("y ~ a + k + f", "y ~ I(a**2) + center(k) + a:f", "y ~ C(k)"):
+        design, other = bd.from_formula(formula, table), bd.from_formula(formula, table.astype(object))
+        assert other.feature_names == design.feature_names
+        np.testing.assert_array_equal(other.X, design.X)
+        np.testing.assert_array_equal(other.y, design.y)
+    ids = pd.DataFrame({"y": np.arange(4.0), "id": pd.Series([2**60, 2**60 + 1, None, 2**60], dtype=object)})
+    assert bd.from_formula("y ~ C(id)", ids, dropna=True).X.shape == (3, 2)
