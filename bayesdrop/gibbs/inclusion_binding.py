@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..sampling.matrix import placed
 from ..sampling.prior_operands import learnt_parameter, level_operands, parameter_operands, scale_operands
 from .choices import Limits
 from .inclusion import InclusionKernel, InclusionOperands, RowOperands
-from .moves.active_set import Units, correlated
+from .moves.active_set import Neighbours, Units
 
 __all__ = ["bind_inclusion", "check_indicators", "with_slab"]
 
@@ -96,7 +97,7 @@ def bind_inclusion(
             f"SpikeSlab include: expected at most as many features as rows, {n}, got {forced}; leave some of them free."
         )
     matrix = sparse.csc_array(data.X, dtype=np.float64)
-    neighbours = correlated(matrix[:, : p - effects], law, limits.neighbours, limits.correlation)
+    neighbours = _correlated(matrix[:, : p - effects], law, limits.neighbours, limits.correlation)
     count = math.prod(classes)
     neighbours = tuple(near + k * len(law.is_forced) for k in range(count) for near in neighbours)
     columns = [matrix]
@@ -145,3 +146,32 @@ def bind_inclusion(
         unit=placed(law.unit, np.int32),
     )
     return kernel, InclusionOperands(rows, transposed, squared, joint, units, neighbours, limits, tuple(grouped))
+
+
+def _correlated(matrix: Any, law: InclusionLaw, most: int, least: float, at_once: int = 256) -> Neighbours:
+    """For each unit at most ``most`` free single features, of absolute correlation at least ``least``; symmetric.
+
+    Examples
+    --------
+    >>> law = InclusionLaw(np.arange(3), np.zeros(3, dtype=bool), None, 1.0, 1.0)
+    >>> X = sparse.csc_array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [2.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
+    >>> _correlated(X, law, 8, 0.5)
+    (array([1]), array([0]), array([], dtype=int...))
+    """
+    n, count = matrix.shape[0], len(law.is_forced)
+    single = np.flatnonzero((np.bincount(law.unit)[law.unit] == 1) & ~law.is_forced[law.unit])
+    X = matrix[:, single]
+    mean = np.asarray(X.mean(axis=0))
+    spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)) - mean * mean, np.finfo(float).tiny))
+    pairs = [np.zeros((2, 0), dtype=np.int64)]
+    for start in range(0, len(single), at_once):
+        part = slice(start, start + at_once)
+        size = abs((X[:, part].T @ X).toarray() / n - np.outer(mean[part], mean)) / np.outer(spread[part], spread)
+        own = np.arange(len(size))
+        size[own, start + own] = 0
+        last = np.argsort(-size, axis=1)[:, :most]
+        one, near = np.nonzero(np.take_along_axis(size, last, axis=1) >= least)
+        pairs.append(law.unit[single[np.stack([start + one, last[one, near]])]])
+    one, other = np.concatenate(pairs, axis=1)
+    both = sparse.csr_array((np.ones(2 * len(one)), (np.append(one, other), np.append(other, one))), (count, count))
+    return tuple(both.indices[start:end].astype(np.intp) for start, end in pairwise(both.indptr))

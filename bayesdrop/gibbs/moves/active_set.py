@@ -17,7 +17,6 @@ Shapes: ``m`` rows, ``q`` columns (features, then the intercept), ``k`` columns 
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +26,12 @@ from scipy.linalg import blas
 from ..._typing import Bool, Float, Int
 from ...priors.inclusion_law import InclusionLaw
 
-__all__ = ["ActiveSet", "Neighbours", "Rows", "Units", "correlated", "sweep"]
+__all__ = ["ActiveSet", "Neighbours", "Rows", "Units", "lost_to_rounding", "sweep"]
 
 # Number of columns by which the arrays of a set grow.
 _ROOM = 32
+# Least share of the variance of a weight that a deletion may leave; below it too many digits have cancelled.
+_KEPT = 1e-3
 
 
 class Rows(NamedTuple):
@@ -121,10 +122,7 @@ class ActiveSet:
         # The arrays have room for more columns, filled with zeros, so that products may use whole arrays.
         self._size, self._columns, self._mean = k, np.pad(columns, (0, _ROOM)), np.zeros(k + _ROOM)
         self._inverse = np.zeros((k + _ROOM, k + _ROOM), order="F")
-        gram = _dense(rows.weighted(columns) @ rows.transposed[columns].T) + np.diag(rows.precision[columns])
-        inverse = np.linalg.inv(gram)
-        self._inverse[:k, :k] = 0.5 * (inverse + inverse.T)
-        self._mean[:k] = self.inverse @ self._alone[1][columns]
+        self._invert()
 
     @property
     def columns(self) -> Int[np.ndarray, " k"]:
@@ -140,6 +138,17 @@ class ActiveSet:
     def mean(self) -> Float[np.ndarray, " k"]:
         """``β``."""
         return self._mean[: self._size]
+
+    def _invert(self) -> None:
+        """Compute ``A`` and ``β`` from the columns that are in."""
+        rows, columns = self.rows, self.columns
+        gram = _dense(rows.weighted(columns) @ rows.transposed[columns].T) + np.diag(rows.precision[columns])
+        try:
+            inverse = np.linalg.inv(gram)
+        except np.linalg.LinAlgError:
+            raise lost_to_rounding() from None
+        self.inverse[:] = 0.5 * (inverse + inverse.T)
+        self.mean[:] = self.inverse @ self._alone[1][columns]
 
     def watch(self, columns: Int[np.ndarray, " b"]) -> None:
         """Set the window to these columns."""
@@ -183,11 +192,15 @@ class ActiveSet:
         """Remove a column, by deletion; the last column moves to its position."""
         j, last, place = self._slot(d), self._size - 1, self.place[d]
         s, step = 1 / self._inverse[j, j], self._mean[j]
+        variance = np.diagonal(self.inverse).copy()
         self._change(self._inverse[:, j] * s, -1 / s, -step)
         for part in (self._gram, self._inverse, self._inverse.T, self._mean, self._columns):
             part[j] = part[last]
         self._inverse[last] = self._inverse[:, last] = self._mean[last] = 0
         self._size = last
+        variance[j] = variance[last]
+        if np.any(np.diagonal(self.inverse) < _KEPT * variance[:last]):
+            self._invert()
         if place >= 0:
             self.scale[place], self.pull[place] = s, s * step
         self._refresh()
@@ -219,6 +232,14 @@ class ActiveSet:
         self.scale[place], self.pull[place] = s, self._mean[own] * s
         # s is at least the prior's precision, also after rounding.
         np.maximum(self.scale, self._precision, out=self.scale)
+
+
+def lost_to_rounding() -> ValueError:
+    """Error for included columns whose covariance is lost to rounding."""
+    return ValueError(
+        "X: features that are in the model together are equal or nearly so, and under so wide a slab rounding errors "
+        "exceed the variance of their weights. Take a narrower slab in bd.SpikeSlab, or leave out all but one of them."
+    )
 
 
 def _dense(matrix: Any) -> Any:
@@ -363,32 +384,3 @@ def _move(active: ActiveSet, columns: Int[np.ndarray, " _"], leaves: Any) -> flo
 def _free(near: Int[np.ndarray, " _"], is_in: Bool[np.ndarray, " u"], without: Any) -> Int[np.ndarray, " free"]:
     """Units of ``near`` that are out, where ``without`` counts as out."""
     return near[~is_in[near] | (near == without)]
-
-
-def correlated(matrix: Any, law: InclusionLaw, most: int, least: float, at_once: int = 256) -> Neighbours:
-    """For each unit at most ``most`` free single features, of absolute correlation at least ``least``; symmetric.
-
-    Examples
-    --------
-    >>> law = InclusionLaw(np.arange(3), np.zeros(3, dtype=bool), None, 1.0, 1.0)
-    >>> X = sparse.csc_array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [2.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> correlated(X, law, 8, 0.5)
-    (array([1]), array([0]), array([], dtype=int...))
-    """
-    n, count = matrix.shape[0], len(law.is_forced)
-    single = np.flatnonzero((np.bincount(law.unit)[law.unit] == 1) & ~law.is_forced[law.unit])
-    X = matrix[:, single]
-    mean = np.asarray(X.mean(axis=0))
-    spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)) - mean * mean, np.finfo(float).tiny))
-    pairs = [np.zeros((2, 0), dtype=np.int64)]
-    for start in range(0, len(single), at_once):
-        part = slice(start, start + at_once)
-        size = abs((X[:, part].T @ X).toarray() / n - np.outer(mean[part], mean)) / np.outer(spread[part], spread)
-        own = np.arange(len(size))
-        size[own, start + own] = 0
-        last = np.argsort(-size, axis=1)[:, :most]
-        one, near = np.nonzero(np.take_along_axis(size, last, axis=1) >= least)
-        pairs.append(law.unit[single[np.stack([start + one, last[one, near]])]])
-    one, other = np.concatenate(pairs, axis=1)
-    both = sparse.csr_array((np.ones(2 * len(one)), (np.append(one, other), np.append(other, one))), (count, count))
-    return tuple(both.indices[start:end].astype(np.intp) for start, end in pairwise(both.indptr))

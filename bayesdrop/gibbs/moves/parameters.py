@@ -17,6 +17,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Float
 from ...sampling.prior_operands import log_parameter_prior
 from ...sampling.slice_sampling import slice_sample
+from .active_set import lost_to_rounding
 
 __all__ = ["draw_included", "draw_scale", "draw_shape"]
 
@@ -79,9 +80,5 @@ def draw_included(
     try:
         factor = np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
-        raise ValueError(
-            "X: features that are in the model together are equal or nearly so, and under so wide a slab rounding "
-            "errors exceed the variance of their weights. Take a narrower slab in bd.SpikeSlab, or leave out all but "
-            "one of them."
-        ) from None
+        raise lost_to_rounding() from None
     return mean + factor @ generator.standard_normal(len(mean))

@@ -354,6 +354,27 @@ def test_a_set_grows_and_shrinks():
     assert set(active.columns) == set(moves[:5])
 
 
+def test_one_of_two_nearly_equal_columns_leaves_under_a_wide_slab():
+    """Its Bayes factor afterwards, when most digits of the other weight's variance cancel, is that of a new set."""
+    rng = np.random.default_rng(0)
+    x, ones = rng.normal(size=200), np.ones(200)
+    X = np.column_stack([x, x + 1e-4 * rng.normal(size=200), ones])
+    rows = active_set.Rows(X.T, X.T**2, ones, x + rng.normal(size=200), np.array([1e-6, 1e-6, 0.0]))
+    active, fresh = (active_set.ActiveSet(rows, np.array(columns)) for columns in ([0, 1, 2], [0, 2]))
+    active.watch(np.arange(2))
+    active.leave(1)
+    for one in (active, fresh):
+        one.watch(np.arange(2))
+    np.testing.assert_allclose(active.gain(np.array([0, 1])), fresh.gain(np.array([0, 1])), rtol=1e-6)
+
+
+def test_equal_columns_that_rounding_cannot_separate_are_an_error_that_says_what_to_do():
+    X = np.ones((20, 2))
+    rows = active_set.Rows(X.T, X.T, np.ones(20), np.ones(20), np.full(2, 1e-20))
+    with pytest.raises(ValueError, match=r"narrower slab in bd\.SpikeSlab"):
+        active_set.ActiveSet(rows, np.arange(2))
+
+
 def test_windows_leave_a_sweep_as_it_is():
     """The same uniform numbers with windows of one unit, of three and of all of them, among them a group."""
     rng = np.random.default_rng(9)
