@@ -149,10 +149,18 @@ class Gibbs:
                 "bd.Logistic()."
             )
         if many and marginalised and not selects:
-            raise ValueError(
-                f"method: without masks {model.loss!r} is sampled by method=bd.HMC(), which follows its gradient; "
-                f"{type(self).__name__} has one class against the rest at a time and is slower."
-            )
+            if model.weight_prior.gaussian or model.weight_prior.learnt_scale(data.design.shape[1]) is not None:
+                raise ValueError(
+                    f"method: without masks {model.loss!r} is sampled by method=bd.HMC(), which follows its gradient; "
+                    f"{type(self).__name__} has one class against the rest at a time and is slower."
+                )
+            if not model.noise.has_rate or np.any(rate_map.initial > 0):
+                raise ValueError(
+                    f"weight_prior: under {model.loss!r} {type(self).__name__} draws the scales of "
+                    f'{model.weight_prior!r} where dropped entries are part of the model; take target="noising", '
+                    "rates=bd.Fixed(0.0) or bd.Normal(...)."
+                )
+            marginalised = False  # masks that drop nothing
         # The augmentation of a softmax is that of the logistic loss of each class against the rest.
         row_loss = Logistic() if many else model.loss
         loss = require(row_loss, Augmented, f"bd.{type(self).__name__}", advice)

@@ -345,7 +345,7 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
     augmented = isinstance(model.loss, Augmented)
     followed = prior.gaussian or prior.learnt_scale(n_features) is not None
     followed &= selecting(prior) is None
-    followed |= (isinstance(prior, NonCentred) and not augmented) or is_non_centred
+    followed |= (isinstance(prior, NonCentred) and not (augmented or model.loss.multiclass)) or is_non_centred
     classes = model.loss.multiclass and not marginalised
     approximated = marginalised or broken_weights or not augmented
     if approximated and followed and not classes:

@@ -185,6 +185,14 @@ def test_posterior_means_are_exact(model, method, weights, storage):
     compare(model, method, weights, storage)
 
 
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
+def test_scale_mixtures_without_masks_have_exact_means():
+    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=bd.Laplace(0.7), C=0.6)
+    compare(model, GIBBS, WEIGHTS / 2, sparse.csr_array, target="marginalised")
+    post = bd.sample(model, *problem(), draws=4, tune=4, chains=2, progress=False)
+    assert "Gibbs" in bd.groups.dataset(post, "posterior").attrs["method"]
+
+
 def test_density_without_masks_is_the_energy_of_the_fit():
     """Value and gradient, for both forms and three kinds of noise; coordinates are contrasts, so is the gradient."""
     X, y = problem()
@@ -258,6 +266,9 @@ def test_what_has_no_posterior_sampler_says_what_to_use():
         fixed = bd.Model(bd.Softmax(), rates=bd.Fixed(0.2))
         with pytest.raises(ValueError, match=words):
             bd.sample(fixed, X, y, progress=False, **options)
+    mixture = bd.Model(bd.Softmax(), rates=bd.Fixed(0.2), weight_prior=bd.Laplace())
+    with pytest.raises(ValueError, match='target="noising"'):
+        bd.sample(mixture, X, y, progress=False, target="marginalised")
     apart = bd.Model(bd.Softmax(), weight_prior=bd.Horseshoe(0.5))
     with pytest.raises(ValueError, match="separate one class from the others.*bd.Laplace"):
         bd.sample(apart, np.where(y == 1, 3.0, -1.0)[:, None] + 0.1 * X[:, :1], y, progress=False)
