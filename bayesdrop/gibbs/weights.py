@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,7 +73,7 @@ def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool)
 
     The precision is scaled to a unit diagonal first, so that features in very different units lose no digits, and an
     intercept is drawn at the weighted mean of the rows, where it is independent of the weights: a feature that is far
-    from zero for its spread, such as a time stamp, loses none either.
+    from zero for its spread, such as a time stamp, loses none either. NaN in a chain in which rounding decides.
     """
     columns, masks, omega, kappa, precision, prior_row = conditional
     chains = omega.shape[0]
@@ -96,6 +96,9 @@ def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool)
     eye = jnp.eye(diagonal.shape[1], dtype=gram.dtype)[None]
     scaled = gram * scale[:, :, None] * scale[:, None, :]
     factor = jnp.linalg.cholesky(jnp.where(eye > 0, 1, scaled))
+    # Below this, rounding decides how much of the variance of a weight the weights before it leave.
+    pivot = jnp.min(jnp.diagonal(factor, axis1=1, axis2=2), axis=1)
+    scale = jnp.where((pivot * pivot < 4 * jnp.finfo(gram.dtype).eps)[:, None], jnp.nan, scale)
     noise = jax.random.normal(key_weight, diagonal.shape, gram.dtype)
     draw = scale * _solve(factor, _solve(factor, scale * moment) + noise, transposed=True)
     return draw, level - jnp.einsum("pc,cp->c", centre, draw) if intercept else level
@@ -104,32 +107,49 @@ def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool)
 def outer_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of the n × n matrix ``I + Ω^½ Z P⁻¹ Zᵀ Ω^½``.
 
-    The intercept comes first, from its conditional with the weights integrated out; then the weights given it.
+    An intercept is drawn at the weighted mean of the rows as in :func:`precision_draw`. The solution is refined by its
+    residual, of which rounding makes much if features have very different units. A residual of length ``r`` is an
+    error of at most ``r`` posterior standard deviations; NaN in a chain in which ``r`` exceeds 0.1.
     """
     columns, masks, omega, kappa, precision, prior_row = conditional
     masked = columns.blocks[0].masked(masks[0])
     if prior_row is not None:
         masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     chains, n = omega.shape
-    p = precision.shape[1]
     key_b, key_u, key_e = jax.random.split(key, 3)
-    root = jnp.sqrt(omega)
+    root, level = jnp.sqrt(omega), jnp.zeros(chains, omega.dtype)
+    unit = jnp.zeros_like(root)
+    if intercept:
+        total = jnp.sum(omega, axis=1)
+        centre = jnp.einsum("pcn,cn->pc", masked, omega / total[:, None])
+        masked, unit = masked - centre[:, :, None], root / jnp.sqrt(total)[:, None]
+        level = jnp.sum(kappa, axis=1) / total + jax.random.normal(key_b, (chains,), omega.dtype) / jnp.sqrt(total)
     half = jnp.moveaxis(masked * root[None], 1, 0)
     variance = 1 / precision
     outer = jnp.einsum("cpn,cpm->cnm", half * variance[:, :, None], half)
-    factor = jnp.linalg.cholesky(outer + jnp.eye(n, dtype=outer.dtype)[None])
+    # Along ``unit`` the centred matrix is 0, and what is added there changes no weight: it keeps the factor stable.
+    added = jnp.trace(outer, axis1=1, axis2=2)[:, None, None] / n * unit[:, :, None] * unit[:, None, :]
+    factor = jnp.linalg.cholesky(outer + added + jnp.eye(n, dtype=outer.dtype)[None])
     target = kappa / jnp.where(root > 0, root, 1)  # rows of weight zero have ω = κ = 0
-    offset = jnp.zeros(chains, outer.dtype)
-    if intercept:
-        ones, along = _solve(factor, root), _solve(factor, target)
-        information = jnp.sum(ones * ones, axis=1)
-        mean = jnp.sum(ones * along, axis=1) / information
-        offset = mean + jax.random.normal(key_b, (chains,), outer.dtype) / jnp.sqrt(information)
-    prior = jnp.sqrt(variance) * jax.random.normal(key_u, (chains, p), outer.dtype)
-    fitted = jnp.einsum("cpn,cp->cn", half, prior) + jax.random.normal(key_e, (chains, n), outer.dtype)
-    residual = target - root * offset[:, None] - fitted
-    solved = _solve(factor, _solve(factor, residual), transposed=True)
-    return prior + variance * jnp.einsum("cpn,cn->cp", half, solved), offset
+    prior = jnp.sqrt(variance) * jax.random.normal(key_u, precision.shape, outer.dtype)
+    noise = jax.random.normal(key_e, (chains, n), outer.dtype)
+
+    def across(rowwise: PerScore) -> PerScore:
+        return rowwise - unit * jnp.sum(unit * rowwise, axis=1, keepdims=True)
+
+    def body(carry: Any) -> Any:
+        count, draw, solved, residual = carry
+        step = across(_solve(factor, _solve(factor, residual), transposed=True))
+        draw, solved = draw + variance * jnp.einsum("cpn,cn->cp", half, step), solved + step
+        return count + 1, draw, solved, across(rest - solved - jnp.einsum("cpn,cp->cn", half, draw))
+
+    rest = across(target - noise)
+    going = lambda carry: (carry[0] < 6) & jnp.any(jnp.sum(carry[3] * carry[3], axis=1) > 1e-6)  # noqa: E731
+    begin = (jnp.int32(0), prior, jnp.zeros_like(root), across(rest - jnp.einsum("cpn,cp->cn", half, prior)))
+    _, draw, _, residual = jax.lax.while_loop(going, body, begin)
+    lost = ~(jnp.sum(residual * residual, axis=1) <= 1e-2)
+    draw = jnp.where(lost[:, None], jnp.nan, draw)
+    return draw, level - jnp.einsum("pc,cp->c", centre, draw) if intercept else level
 
 
 DRAWS: dict[str, Draw] = {

@@ -278,6 +278,38 @@ def test_a_column_far_from_zero_costs_no_digits_of_single_precision():
     assert np.max(np.abs(whitened.T @ whitened / chains - np.eye(3))) < 5 * np.sqrt(2 / chains)
 
 
+@pytest.mark.parametrize(("level", "unit"), [(300.0, 1.0), (1e4, 1.0), (0.0, 1e3)])
+def test_more_columns_than_rows_cost_no_digits_far_from_zero_or_in_large_units(level, unit):
+    """Moments of the outer draw in single precision in units of the posterior: 5 standard errors, and 0.05."""
+    generator, chains = np.random.default_rng(0), 4000
+    X = level + generator.normal(size=(30, 60)) * np.append([unit, unit], np.ones(58))
+    kappa, away = X[:, 5] - level + generator.normal(size=30), X - X.mean(axis=0)
+    with jax.enable_x64(False):
+        columns = dense_columns(X, "float32")
+        tile = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32)[None], (chains, len(value)))  # noqa: E731
+        wide, parts = spread_masks(columns, np.ones(X.shape, bool), chains), (np.ones(30), kappa, np.ones(60))
+        draw = gibbs_gaussian.outer_draw(jax.random.key(0), Conditional(columns, wide, *map(tile, parts)), True)
+    weight, offset = (np.asarray(part, float) for part in draw)
+    root = np.linalg.cholesky(away.T @ away + np.eye(60))
+    whitened = (weight - np.linalg.solve(root @ root.T, away.T @ kappa)) @ root
+    centred = offset + weight @ X.mean(axis=0) - kappa.mean()
+    whitened = np.column_stack([whitened, centred * np.sqrt(30)])
+    assert np.max(np.abs(whitened.mean(axis=0))) < 5 / np.sqrt(chains) + 0.05
+    assert np.max(np.abs(whitened.T @ whitened / chains - np.eye(61))) < 5 * np.sqrt(2 / chains) + 0.05
+
+
+def test_a_factor_that_rounding_decides_is_not_a_number():
+    """Equal columns under a prior so wide that the variance of their difference is lost."""
+    X = np.repeat(np.random.default_rng(0).normal(size=(300, 1)), 2, axis=1)
+    for dtype, is_lost in (("float32", True), ("float64", False)):
+        with jax.enable_x64(dtype == "float64"):
+            columns, values = dense_columns(X, dtype), (np.ones(300), X[:, 0], np.full(2, 1e-6))
+            wide = spread_masks(columns, np.ones(X.shape, bool), 1)
+            parts = [jnp.asarray(value[None], dtype) for value in values]
+            weight, _ = gibbs_gaussian.precision_draw(jax.random.key(0), Conditional(columns, wide, *parts), True)
+            assert bool(jnp.isnan(weight).all()) == is_lost
+
+
 def gradient_draws(X, kappa, precision, chains, dtype="float32"):
     """Draws of weights and intercept by conjugate gradients, with rows of precision 1."""
     with jax.enable_x64(dtype == "float64"):
