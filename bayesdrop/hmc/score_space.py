@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from .._typing import Float, Int
 from ..data.dataset import Dataset
@@ -86,10 +85,9 @@ class ScoreOperands(NamedTuple):
 class ScoreHMCKernel(HMCKernel):
     """Markov transition for a density without noise or free rates; its operands are :class:`ScoreOperands`."""
 
-    def init(self, operands: Any, key: PRNGKeyArray, chains: int) -> HMCState:
-        """Start at independent draws from the normal approximation."""
-        key, z = self.start(operands, key, chains)
-        return self.state_at(operands, key, z, self.evaluation(operands, z, operands.scores(z)))
+    def evaluated(self, operands: Any, z: Point) -> Evaluation:
+        """Minus the log density up to a constant at whitened coordinates (C, D)."""
+        return self.evaluation(operands, z, operands.scores(z))
 
     def remainder(self, operands: Any, score: PerScore) -> tuple[PerScore, PerScore]:
         """``r(δ)`` and ``h(δ)``, (C, n) each."""

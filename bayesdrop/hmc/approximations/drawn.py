@@ -31,7 +31,7 @@ from ...rates import RateMap
 from ..kernels.density import Evaluation, Point
 from ..kernels.factors import StructuredFactor
 from .choices import without_noise
-from .normal import point_fit, positive_spread
+from .normal import bounded_spread, point_fit, positive_spread
 from .precision import Precision, RateLoading, loading_of, precision_of
 
 __all__ = ["DrawnApproximation", "drawn_approximation", "prior_probits", "rounding_width"]
@@ -234,6 +234,8 @@ def _at(
     offset = None if data.offset is None else data.offset[:, None]
     energy = Energy(moments, loss, data.target[:, None], model.C * data.weight[:, None], prior, offset=offset)
     mean, var = moments.scores(weights)
+    if not loss.piecewise_linear:
+        spread = bounded_spread(energy, mean, var, spread)
     slopes = energy.derivatives(mean, var, spread)
     curve = energy.curvature(slopes, energy.gradient(weights, slopes)[1])
     bend = curve.mean_mean[:, 0]

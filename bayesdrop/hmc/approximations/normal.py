@@ -30,7 +30,16 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import Fixed
 
-__all__ = ["Factor", "Rules", "normal_approximation", "point_fit", "positive_spread", "root_inverse", "score_spread"]
+__all__ = [
+    "Factor",
+    "Rules",
+    "bounded_spread",
+    "normal_approximation",
+    "point_fit",
+    "positive_spread",
+    "root_inverse",
+    "score_spread",
+]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
@@ -51,8 +60,8 @@ class Rules:
     steps, tolerance, still : int, float, float
         Maximum number of steps of the smoothed approximation; steps end below this squared whitened gradient and this
         change of the spread, as a share of the largest.
-    halvings : int
-        Maximum number of trial lengths of a step.
+    halvings, spreads : int, int
+        Maximum number of trial lengths of a step, and of trial spreads of a score.
     spread : float
         Smallest standard deviation of a score, as a share of the largest.
     negligible : float
@@ -69,6 +78,7 @@ class Rules:
     tolerance: float = 1e-3
     still: float = 0.05
     halvings: int = 20
+    spreads: int = 30
     spread: float = 1e-3
     negligible: float = 1e-10
     variance: float = 1e-12
@@ -129,6 +139,21 @@ def point_fit(model: Model, data: Dataset, rate: Float[np.ndarray, " p"], tol: f
 def positive_spread(spread: PerRow) -> PerRow:
     """Standard deviations of scores, at least a share of the largest."""
     return np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
+
+
+def bounded_spread(energy: Energy, mean: PerRow, var: PerRow, spread: PerRow) -> PerRow:
+    """Halve standard deviations of scores until the curvature averaged over them allows them.
+
+    A row of curvature ``D`` bounds the variance of its score by ``1/D``. If curvature grows with the variance, as for
+    ``e^s``, it would overflow beyond this bound.
+    """
+    for _ in range(RULES.spreads):
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_wide = energy.derivatives(mean, var, spread).mean_mean * spread**2 > 1
+        if not np.any(is_wide):
+            break
+        spread = np.where(is_wide, spread / 2, spread)
+    return spread
 
 
 def score_spread(data: Dataset, factor: Factor) -> PerRow:
@@ -221,6 +246,8 @@ def _smoothed(
     spread = _fitted_spread(energy, factor, keep)
     for _ in range(rules.steps):
         mean, var = energy.moments.scores(weights)
+        if not energy.loss.piecewise_linear:
+            spread = bounded_spread(energy, mean, var, spread)
         value = energy.value(weights, mean, var, spread)
         gradient, _ = energy.gradient(weights, energy.derivatives(mean, var, spread))
         factor = root_inverse(_hessian(energy, weights, spread, keep))

@@ -190,8 +190,7 @@ class HMCKernel(GradientKernel):
         origin = jnp.zeros_like(z[:1])
 
         def evaluate(z: Point) -> tuple[Evaluation, Bool[jax.Array, " C"]]:
-            theta = unwhiten(operands.centre, operands.factor, jnp.concatenate([z, origin]))
-            found = self.density.evaluate(operands.density, theta)
+            found = self.evaluated(operands, jnp.concatenate([z, origin]))
             energy = jnp.sum(found.cost, axis=1) - found.prior
             is_far = ~(energy[:-1] - energy[-1] < RULES.start + z.shape[1])
             return jax.tree.map(lambda part: part[:-1], found), is_far
@@ -206,6 +205,11 @@ class HMCKernel(GradientKernel):
         first = (2 * z, nothing, jnp.ones(chains, bool), jnp.int32(RULES.halvings + 1))
         z, evaluation, _, _ = jax.lax.while_loop(lambda carry: jnp.any(carry[2]) & (carry[3] > 0), nearer, first)
         return self.state_at(operands, key, z, evaluation)
+
+    def evaluated(self, operands: HMCOperands, z: Point) -> Evaluation:
+        """Minus the log density up to a constant at whitened coordinates (C, D), and its gradient."""
+        found: Evaluation = self.density.evaluate(operands.density, unwhiten(operands.centre, operands.factor, z))
+        return found
 
     @staticmethod
     def start(operands: HMCOperands, key: PRNGKeyArray, chains: int) -> tuple[PRNGKeyArray, Point]:

@@ -579,6 +579,49 @@ def test_averaged_approximation_is_a_fixed_point_on_any_scale(loss, mean_respons
     np.testing.assert_allclose(factor.T @ curvature @ factor, np.eye(11), atol=1e-5)
 
 
+def _wide_counts(size, n=30, p=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, p))
+    return size * X, rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
+
+
+@pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.Fixed(0.1)], ids=["scores", "rows"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_curvature_that_grows_with_the_spread_of_scores_does_not_overflow(rates, dtype):
+    """Averaged over scores of the prior's spread, 23, the curvature of a count would be e^270."""
+    X, y = _wide_counts(3.0)
+    model, method = bd.Model(bd.Poisson(), rates=rates), bd.HMC(dtype=dtype, limits=Limits(dense=2), correct=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        post = bd.sample(model, X, y, method=method, draws=50, tune=50, chains=2, progress=False)
+    assert float(bd.groups.dataset(post, "sample_stats")["acceptance_rate"].mean()) > 0.4
+    # 60 features and 30 rows: most directions have the prior's standard deviation.
+    assert 0.4 < float(bd.groups.dataset(post, "posterior")["weight"].std()) < 1.3
+
+
+def test_chains_of_scores_start_where_trajectories_can_leave():
+    """The tails of counts are much lighter than the approximation's."""
+    X, y = _wide_counts(3.0)
+    model, data = bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)), as_dataset(X, y, binary=False)
+    with jax.enable_x64(True):
+        method = bd.HMC(dtype="float64", limits=Limits(dense=2))
+        kernel, operands = method.bind(model, data, model.bind(data.feature_names), 50, marginalised=True)
+        value = kernel.init(operands, jax.random.key(0), 400).evaluation
+        centre = kernel.evaluated(operands, jnp.zeros((1, 61)))
+        energy, origin = (np.asarray(jnp.sum(part.cost, axis=1) - part.prior) for part in (value, centre))
+    assert np.max(energy - origin) < 30 + 61
+
+
+def test_averaged_curvature_of_wide_counts_is_finite():
+    X, y = _wide_counts(10.0, 50, 100)
+    model = bd.Model(bd.Poisson(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfNormal(1.0)))
+    data = as_dataset(X, y, binary=False)
+    with jax.enable_x64(True):
+        _, operands = bd.HMC(dtype="float64").bind(model, data, model.bind(data.feature_names), 50, marginalised=True)
+        assert np.all(np.isfinite(operands.factor))
+        assert np.all(np.isfinite(operands.density.map.factor))
+
+
 def test_a_diagonal_approximation_of_a_kinked_posterior_is_finite(monkeypatch):
     for model in KINKED:
         (mean, factor), _, _ = approximation(model, dense=False)
