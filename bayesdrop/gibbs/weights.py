@@ -61,6 +61,29 @@ Draw = Callable[..., Drawn]
 PerScore = Float[jax.Array, "C n"]
 
 
+@dataclass(frozen=True)
+class Rules:
+    """Accuracy of draws by a factor.
+
+    Attributes
+    ----------
+    digits : float
+        Smallest square of a pivot of the precision with a unit diagonal, in units of rounding.
+    refinements : int
+        Maximum number of times that a solution is refined.
+    goal, fails : float
+        Errors in posterior standard deviations at which this ends, and above which a draw fails.
+    """
+
+    digits: float = 4.0
+    refinements: int = 6
+    goal: float = 1e-3
+    fails: float = 0.1
+
+
+RULES = Rules()
+
+
 def _solve(
     factor: Float[jax.Array, "C q q"], right: Float[jax.Array, "C q"], transposed: bool = False
 ) -> Float[jax.Array, "C q"]:
@@ -96,9 +119,11 @@ def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool)
     eye = jnp.eye(diagonal.shape[1], dtype=gram.dtype)[None]
     scaled = gram * scale[:, :, None] * scale[:, None, :]
     factor = jnp.linalg.cholesky(jnp.where(eye > 0, 1, scaled))
-    # Below this, rounding decides how much of the variance of a weight the weights before it leave.
+    # Below the last digits, rounding decides how much of the variance of a weight the weights before it leave. In one
+    # draw of a piecewise-linear loss this may also be due to a row whose ω exceeds that of all others.
     pivot = jnp.min(jnp.diagonal(factor, axis1=1, axis2=2), axis=1)
-    scale = jnp.where((pivot * pivot < 4 * jnp.finfo(gram.dtype).eps)[:, None], jnp.nan, scale)
+    lost = (pivot * pivot < RULES.digits * jnp.finfo(gram.dtype).eps) & (2 * jnp.max(omega, axis=1) < total)
+    scale = jnp.where(lost[:, None], jnp.nan, scale)
     noise = jax.random.normal(key_weight, diagonal.shape, gram.dtype)
     draw = scale * _solve(factor, _solve(factor, scale * moment) + noise, transposed=True)
     return draw, level - jnp.einsum("pc,cp->c", centre, draw) if intercept else level
@@ -109,7 +134,7 @@ def outer_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> 
 
     An intercept is drawn at the weighted mean of the rows as in :func:`precision_draw`. The solution is refined by its
     residual, of which rounding makes much if features have very different units. A residual of length ``r`` is an
-    error of at most ``r`` posterior standard deviations; NaN in a chain in which ``r`` exceeds 0.1.
+    error of at most ``r`` posterior standard deviations; NaN in a chain in which it exceeds ``Rules.fails``.
     """
     columns, masks, omega, kappa, precision, prior_row = conditional
     masked = columns.blocks[0].masked(masks[0])
@@ -143,11 +168,13 @@ def outer_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> 
         draw, solved = draw + variance * jnp.einsum("cpn,cn->cp", half, step), solved + step
         return count + 1, draw, solved, across(rest - solved - jnp.einsum("cpn,cp->cn", half, draw))
 
+    def going(carry: Any) -> Any:
+        return (carry[0] < RULES.refinements) & jnp.any(jnp.sum(carry[3] * carry[3], axis=1) > RULES.goal**2)
+
     rest = across(target - noise)
-    going = lambda carry: (carry[0] < 6) & jnp.any(jnp.sum(carry[3] * carry[3], axis=1) > 1e-6)  # noqa: E731
     begin = (jnp.int32(0), prior, jnp.zeros_like(root), across(rest - jnp.einsum("cpn,cp->cn", half, prior)))
     _, draw, _, residual = jax.lax.while_loop(going, body, begin)
-    lost = ~(jnp.sum(residual * residual, axis=1) <= 1e-2)
+    lost = ~(jnp.sum(residual * residual, axis=1) <= RULES.fails**2)
     draw = jnp.where(lost[:, None], jnp.nan, draw)
     return draw, level - jnp.einsum("pc,cp->c", centre, draw) if intercept else level
 
