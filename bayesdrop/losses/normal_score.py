@@ -13,6 +13,7 @@ By the heat equation the slope of an expectation in the variance is half its sec
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -49,22 +50,66 @@ def row_cost(loss: Scored, y: Responses, mean: Scores, var: Scores, loss_weight:
 
 
 def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
-    """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C``, see :func:`row_cost`."""
+    """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C``, see :func:`row_cost`.
+
+    They are nodes of ``N(m, v)`` for two classes. A large count, or another number, may say more about its score than
+    the noise leaves open, so that nodes about ``m`` would miss it: there they are nodes of a normal approximation of
+    ``exp{−C loss(y, s)} N(s; m, v)``, which takes part of the exponent into their weights.
+    """
     xp = mean.__array_namespace__()
+    y, weight = xp.broadcast_to(y, mean.shape), xp.broadcast_to(weight, mean.shape)
+    # The added unit of rounding keeps the slope in the variance finite for rows without noise.
+    var = var + float(xp.finfo(var.dtype).eps)
+    spread = xp.sqrt(var)
     shape = (RULES.nodes,) + (1,) * mean.ndim
     point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(RULES.nodes))
-    # The added unit of rounding keeps the slope in the variance finite for rows without noise.
-    spread = xp.sqrt(var + float(xp.finfo(var.dtype).eps))
-    score = mean[None] + point * spread[None]
-    y, weight = xp.broadcast_to(y, score.shape), xp.broadcast_to(weight, score.shape)
-    value, slope = loss.plain_value_and_slope(y, score)
-    costs, slope = weight * value, weight * slope
+    z, level = xp.broadcast_to(point, (RULES.nodes, *mean.shape)), xp.zeros_like(mean)
+    if not loss.binary:
+        # The slopes below are derivatives at constant nodes.
+        mode, precision = (_constant(part) for part in _mode(loss, y, mean, var, weight))
+        z, level = (mode / spread)[None] + point / xp.sqrt(precision)[None], 0.5 * xp.log(precision)
+    y, weight = xp.broadcast_to(y, z.shape), xp.broadcast_to(weight, z.shape)
+    value, slope = loss.plain_value_and_slope(y, mean[None] + spread[None] * z)
+    costs, slope = weight * value + 0.5 * (z * z - point * point), weight * slope
     minimum = xp.min(costs, axis=0)
     terms = share * xp.exp(minimum[None] - costs)
     total = xp.sum(terms, axis=0)
     mean_slope = xp.sum(terms * slope, axis=0) / total
-    spread_slope = xp.sum(terms * slope * point, axis=0) / total
-    return ScoreCost(minimum - xp.log(total), mean_slope, spread_slope / (2 * spread))
+    spread_slope = xp.sum(terms * slope * z, axis=0) / total
+    return ScoreCost(minimum + level - xp.log(total), mean_slope, spread_slope / (2 * spread))
+
+
+def _mode(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Scores) -> tuple[Scores, Scores]:
+    """Distance from ``m`` of the mode of ``exp{−C loss(y, s)} N(s; m, v)``, and its curvature there times ``v``.
+
+    It solves ``s − m = −vC loss'(y, s)``. As the slope of a convex loss increases, it lies between ``m`` and
+    ``m − vC loss'(y, m)``.
+    """
+    xp = mean.__array_namespace__()
+
+    def slope_at(change: Scores) -> Scores:
+        return weight * loss.plain_value_and_slope(y, mean + change)[1]
+
+    near, far = xp.zeros_like(mean), -var * slope_at(xp.zeros_like(mean))
+    if loss.ratio:  # scores are logarithms, and exponentials have slopes of any size
+        far = xp.clip(far, -RULES.reach, RULES.reach)
+    step = RULES.step * xp.sqrt(var)
+    step = xp.where(far < 0, -step, step)
+    for _ in range(RULES.bisections):
+        middle = 0.5 * (near + far)
+        is_beyond = (var * slope_at(middle) + middle) * far > 0
+        near, far = xp.where(is_beyond, near, middle), xp.where(is_beyond, middle, far)
+    mode, precision = 0.5 * (near + far), xp.ones_like(mean)
+    for _ in range(RULES.newton):
+        slope = slope_at(mode)
+        precision = 1 + var * xp.maximum((slope_at(mode + step) - slope) / step, xp.zeros_like(slope))
+        mode = mode - (var * slope + mode) / precision
+    return mode, precision
+
+
+def _constant(part: Scores) -> Scores:
+    """Return the array, as a constant for derivatives by JAX."""
+    return part if isinstance(part, np.ndarray) else import_module("jax.lax").stop_gradient(part)
 
 
 def of_two_sides(mean: Scores, var: Scores, up: Any, down: Any, half_width: float = 0.0) -> ScoreCost:

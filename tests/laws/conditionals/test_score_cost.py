@@ -12,7 +12,7 @@ from scipy.stats import norm
 import bayesdrop as bd
 from bayesdrop.models.statements import statements
 
-# Of losses of counts, and of others whose cost is by quadrature, the sum over its nodes is all that is promised.
+# Losses of counts have a law of their own below.
 EXACT = ("Hinge", "EpsilonInsensitive", "Quantile", "Squared", "Logistic")
 # The same with another margin, and with no tube.
 OTHERS = (bd.Hinge(0.3), bd.EpsilonInsensitive(0.0))
@@ -88,6 +88,23 @@ def test_quadrature_is_the_sum_over_nodes():
     score = mean[:, None] + np.sqrt(var)[:, None] * points
     expected = -logsumexp(-power[:, None] * np.logaddexp(0, -y[:, None] * score), b=shares / shares.sum(), axis=1)
     np.testing.assert_allclose(bd.Logistic().score_cost(y, mean, var, power).value, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-5), (np.float32, 5e-3)])
+@pytest.mark.parametrize("loss", [bd.Poisson(), bd.NegativeBinomial(5.0), bd.NegativeBinomial(200.0)], ids=repr)
+def test_a_count_that_says_more_than_the_noise_leaves_open(loss, dtype, tolerance):
+    """Value and slopes are those of the integral, also where nodes about the mean score would miss the count."""
+    for y, distance, var in itertools.product((0.0, 1.0, 30.0, 1000.0), (-3.0, -1.0, 0.0, 1.0, 3.0), (0.01, 0.1, 1.0)):
+        mean = distance + float(loss.first_score(np.array([y + 0.5]))[0])
+        s = mean + np.arange(-12, 12, 1e-3)
+        value, slope = loss.plain_value_and_slope(np.full(len(s), y), s)
+        logs = -value - (s - mean) ** 2 / (2 * var)
+        share = np.exp(logs - logsumexp(logs))
+        cost = -logsumexp(logs, b=1e-3 / np.sqrt(2 * np.pi * var))
+        expected = cost, share @ slope, share @ (slope * (s - mean)) / (2 * var)
+        found = loss.score_cost(*(np.array([part], dtype=dtype) for part in (y, mean, var, 1.0)))
+        for here, there in zip(found, expected, strict=True):
+            assert abs(here[0] - there) < tolerance * max(1.0, abs(there))
 
 
 @pytest.mark.slow_cases("EpsilonInsensitive")
