@@ -148,7 +148,7 @@ def bind_inclusion(
     return kernel, InclusionOperands(rows, transposed, squared, joint, units, neighbours, limits, tuple(grouped))
 
 
-def _correlated(matrix: Any, law: InclusionLaw, most: int, least: float, at_once: int = 256) -> Neighbours:
+def _correlated(matrix: Any, law: InclusionLaw, most: int, least: float) -> Neighbours:
     """For each unit at most ``most`` free single features, of absolute correlation at least ``least``; symmetric.
 
     Examples
@@ -158,7 +158,7 @@ def _correlated(matrix: Any, law: InclusionLaw, most: int, least: float, at_once
     >>> _correlated(X, law, 8, 0.5)
     (array([1]), array([0]), array([], dtype=int...))
     """
-    n, count = matrix.shape[0], len(law.is_forced)
+    n, count, at_once = matrix.shape[0], len(law.is_forced), 256
     single = np.flatnonzero((np.bincount(law.unit)[law.unit] == 1) & ~law.is_forced[law.unit])
     X = matrix[:, single]
     mean = np.asarray(X.mean(axis=0))
