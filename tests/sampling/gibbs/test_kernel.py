@@ -314,7 +314,7 @@ def test_a_row_of_a_weight_above_all_others_fails_no_draw():
     """As piecewise-linear losses have in one draw of thousands: it makes a pivot small, the table does not."""
     X = np.random.default_rng(0).normal(size=(300, 2))
     with jax.enable_x64(False):
-        columns, values = dense_columns(X, "float32"), (np.append(1e10, np.ones(299)), X[:, 0], np.ones(2))
+        columns, values = dense_columns(X, "float32"), (np.append(1e11, np.ones(299)), X[:, 0], np.ones(2))
         wide = spread_masks(columns, np.ones(X.shape, bool), 1)
         parts = [jnp.asarray(value[None], jnp.float32) for value in values]
         weight, _ = gibbs_gaussian.precision_draw(jax.random.key(0), Conditional(columns, wide, *parts), False)
