@@ -96,21 +96,18 @@ def main() -> None:
         cells += 3 * (len(RATES) - len(rates)) * [""]
         print(f"| {' | '.join(cells)} |", flush=True)
 
-    def linear(kind: Any, rate: float, C: float, _: int) -> Any:
-        extra = {"multiclass": "softmax"} if kind is bd.DropoutLogisticRegression else {}
-        return kind(rate, C=C, tol=1e-5, **extra)
+    def linear(rate: float, C: float, _: int) -> Any:
+        return bd.DropoutLogisticRegression(rate, C=C, tol=1e-5, multiclass="softmax")
 
-    def latent(kind: Any, hidden: int, rate: float, C: float, seed: int) -> Any:
-        return kind(rate, n_hidden=hidden, C=C, random_state=seed)
+    def latent(hidden: int, rate: float, C: float, seed: int) -> Any:
+        return bd.LatentDropoutLogisticRegression(rate, n_hidden=hidden, C=C, random_state=seed)
 
     def peer(hidden: int, _: float, alpha: float, seed: int) -> Any:
         return MLPClassifier(hidden, activation="logistic", alpha=alpha, max_iter=1000, random_state=seed)
 
-    for loss, kind in (("softmax", bd.DropoutLogisticRegression), ("hinge", bd.DropoutSVC)):
-        row(f"linear, {loss}", "", partial(linear, kind), (0.01, 0.1, 1.0))
+    row("linear", "", linear, (0.01, 0.1, 1.0))
     for hidden in units:
-        for loss, kind in (("softmax", bd.LatentDropoutLogisticRegression), ("hinge", bd.LatentDropoutSVC)):
-            row(f"hidden layer, {loss}", hidden, partial(latent, kind, hidden), (0.3, 1.0, 3.0))
+        row("hidden layer", hidden, partial(latent, hidden), (0.3, 1.0, 3.0))
         row("MLPClassifier", hidden, partial(peer, hidden), (1e-4, 1e-2, 1.0), RATES[:1])
 
 
