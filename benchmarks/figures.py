@@ -70,7 +70,7 @@ _ALL = (
     Figure("benchmarks.scaling", 3, FITS),
     Figure("benchmarks.scaling classes", 12, FITS),
     Figure("benchmarks.latent", 60, (*FITS, "latent")),
-    Figure("benchmarks.sampling", 15, DRAWS),
+    Figure("benchmarks.sampling", 90, DRAWS),
     Figure("benchmarks.sampling shapes none", 5, DRAWS),
     Figure("benchmarks.sampling words", 12, DRAWS),
     Figure("benchmarks.sampling words imdb 700", 8, DRAWS),
