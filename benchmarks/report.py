@@ -145,13 +145,12 @@ def deletion_time(results: dict[str, Any]) -> str:
     return spread(np.array([float(f"{number(row[places[0]]) / number(row[places[1]]):.2g}") for row in table["rows"]]))
 
 
-def against_nuts(results: dict[str, Any]) -> Table:
-    """Return effective draws a second over those of NUTS, in double and single precision."""
-    rows: dict[str, list[str]] = {}
-    for what, _, ours, peer, ratio, *_ in table_of(results)["rows"]:
-        rows.setdefault(what, []).extend([f"{number(ours):,.0f}", f"{number(peer):,.0f}", ratio])
-    names = [f"{name}, {dtype}" for dtype in ("float64", "float32") for name in ("`bd.HMC()`", "NUTS", "ratio")]
-    return ["what", *names], [[what, *cells] for what, cells in rows.items()]
+def against_nuts(double: dict[str, Any]) -> Table:
+    """Return effective draws a second over those of NUTS, in double and in single precision."""
+    kinds = {"float64": double, "float32": read("sampling_float32")}
+    parts = [{row[0]: row[1:] for row in table_of(results)["rows"]} for results in kinds.values()]
+    columns = ["what", *(f"{name}, {dtype}" for dtype in kinds for name in table_of(double)["columns"][1:])]
+    return columns, [[what, *(cell.split(" (")[0] for part in parts for cell in part[what])] for what in parts[0]]
 
 
 def ratios_to_nuts(results: dict[str, Any], rates: bool) -> str:
@@ -214,8 +213,11 @@ COMPUTED: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
     ("peers", "cv time"): cv_time,
     ("peers", "dropout logistic"): lambda results: verdicts(results, "*dropout logistic*"),
     ("peers", "dropout logistic CV"): lambda results: verdicts(results, "*dropout logistic CV*"),
-    ("sampling", "no noise"): lambda results: ratios_to_nuts(results, rates=False),
-    ("sampling", "with rates"): lambda results: ratios_to_nuts(results, rates=True),
+    **{
+        (f"sampling_{dtype}", what): partial(ratios_to_nuts, rates=what == "with rates")
+        for dtype in ("float64", "float32")
+        for what in ("no noise", "with rates")
+    },
     ("peers_scalings", "leads"): leads,
     **{
         ("peers_scalings", f"{way}; {who}"): partial(words, way=way, place=place)
@@ -236,7 +238,7 @@ COMPUTED: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
     ("dask_scale", "range"): lambda results: spread(columns_of(results, ["ratio"])),
     ("reproduce_factors", "distance"): lambda results: f"{np.max(columns_of(results, ['distance'])):.3f}",
     ("scaling_classes", "exponents"): exponents,
-    ("sampling", "ratios"): against_nuts,
+    ("sampling_float64", "both precisions"): against_nuts,
     ("small_truth", "Gibbs"): partial(largest_error, sampler="`bd.Gibbs()`"),
     ("small_truth", "normal scores"): partial(largest_error, sampler="`bd.HMC()`"),
     ("small_truth", "reweighted"): partial(largest_error, sampler="`bd.reweight`"),

@@ -139,7 +139,7 @@ def per_second(sampler: Sampler, short: int, long: int) -> tuple[float, float, f
     return share * CHAINS / per_draw, share, 1e3 * per_draw
 
 
-def compare(name: str, dtype: str, our: Callable[[int], Sampler], peer: Callable[[int], Sampler], sizes: Any) -> None:
+def compare(name: str, our: Callable[[int], Sampler], peer: Callable[[int], Sampler], sizes: Any) -> None:
     (our_short, our_long), (peer_short, peer_long) = sizes
     ratios, mine, theirs = [], [], []
     for seed in SEEDS:
@@ -152,7 +152,7 @@ def compare(name: str, dtype: str, our: Callable[[int], Sampler], peer: Callable
         f"{np.median([r[2] for r in rows]):.2f} ms)"
         for rows in (mine, theirs)
     ]
-    print(f"| {name} | {dtype} | {cells[0]} | {cells[1]} | {np.median(ratios):.1f} |", flush=True)
+    print(f"| {name} | {cells[0]} | {cells[1]} | {np.median(ratios):.1f} |", flush=True)
 
 
 def plain(dtype: str, chosen: list[str]) -> None:
@@ -174,7 +174,6 @@ def plain(dtype: str, chosen: list[str]) -> None:
             arguments = {"X": jnp.asarray(X, dtype), "y": jnp.asarray(coded, dtype), "intercept_scale": None}
             compare(
                 f"{name}, {label}",
-                dtype,
                 partial(ours, model, method, X, response, True),
                 partial(nuts, program, arguments),
                 lengths,
@@ -191,7 +190,6 @@ def rates(dtype: str) -> None:
         arguments = {"X": jnp.asarray(X, dtype), "y": coded, "log_likelihood": likelihood, "intercept_scale": None}
         compare(
             f"{name}, rates per feature, breast cancer",
-            dtype,
             partial(ours, bd.Model(loss), bd.HMC(dtype=dtype, correct=False), X, y, False),
             partial(nuts, normal_scores.program, arguments),
             ((400, 1600), (100, 400)),
@@ -377,15 +375,13 @@ def main() -> None:
             numbers = [int(part) for part in chosen if part.isdigit()]
             words(chosen, **dict(zip(("draws", "tune"), numbers, strict=False)))
         return
-    print("| what | dtype | bayesdrop, ESS/s (ESS a draw, time) | NUTS, ESS/s (ESS a draw, time) | ratio |")
-    print("|---|---|---|---|---|")
-    for dtype in ("float64", "float32"):
-        if chosen and not {dtype} & set(chosen) and {"float64", "float32"} & set(chosen):
-            continue
+    losses = [name for name in chosen if name in ("logistic", "hinge", "insensitive")]
+    for dtype in [name for name in ("float64", "float32") if name in chosen] or ["float64", "float32"]:
+        print(f"\n{dtype}\n\n| what | `bd.HMC()` | NUTS | ratio |\n|---|---|---|---|")
         with jax.enable_x64(dtype == "float64"):
             if "rates" not in chosen:
-                plain(dtype, [name for name in chosen if name in ("logistic", "hinge", "insensitive")])
-            if not chosen or "rates" in chosen:
+                plain(dtype, losses)
+            if not losses:
                 rates(dtype)
 
 

@@ -90,6 +90,7 @@ def peer_draws(*_):
 
 SETS = {"amazon": some_words, "bag_of_words": some_words, "imdb": some_words, "mnist": images}
 DRAWN = {"bd": FewDraws()}
+PAIRS = {"breast_cancer": numbers, "synthetic": numbers, "SEEDS": (0,), "per_second": steady}
 # Of a figure, or a benchmark without one: its arguments, and what stands in the place of its data and sizes.
 CASES = {
     "linear": ([], SETS | {"seconds": lambda job, budget=0.0: float(job() is not None)}),
@@ -105,7 +106,8 @@ CASES = {
     "scaling": ([], {"bag_of_words": lambda n, *_: words(max(n // 2000, 30))}),
     "scaling classes": (["classes"], {"topics": classes, "centres": classes}),
     "latent": (["3"], {"mnist": images, "ROWS": 30, "HELD_OUT": 15, "SEEDS": (0, 1)}),
-    "sampling": ([], {"breast_cancer": numbers, "synthetic": numbers, "SEEDS": (0,), "per_second": steady}),
+    "sampling float64": (["float64"], PAIRS),
+    "sampling float32": (["float32"], PAIRS),
     "sampling shapes none": (["shapes", "none"], {"nuts": peer_draws}),
     "sampling words": (["words", "20", "20"], SETS),
     "sampling words imdb 700": (["words", "imdb", "20", "20"], SETS),
