@@ -10,6 +10,7 @@ draws of the approximation with masks integrated, before and after :func:`bayesd
 from __future__ import annotations
 
 import itertools
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +25,11 @@ __all__ = ["main"]
 Draws = dict[str, np.ndarray]
 PROPOSALS, BLOCK, BATCHES = 2_000_000, 100_000, 20
 NEW_ROWS = np.random.default_rng(9).normal(size=(5, 3))
+VARIANCE = 0.5
 LOSSES = {
     bd.Hinge: lambda y, s: np.maximum(0.0, 1.0 - y * s),
     bd.Logistic: lambda y, s: np.logaddexp(0.0, -y * s),
-    bd.Squared: lambda y, s: 0.5 * (y - s) ** 2,
+    bd.Squared: lambda y, s: 0.5 * (y - s) ** 2 / VARIANCE,
 }
 
 
@@ -165,9 +167,9 @@ def exact(case: Case, pilot: np.ndarray, seed: int = 0, size: int = PROPOSALS) -
     # p(y_i | the others) = Σ v / Σ v / p_i with the weights v of the whole posterior.
     density = np.concatenate(rows, axis=1)
     if not case.binary:
-        density += 0.5 * np.log(case.model.C / (2 * np.pi))
+        density -= 0.5 * np.log(2 * np.pi * VARIANCE)
     elpd = len(density) * special.logsumexp(log_weight) - special.logsumexp(log_weight - density, axis=1).sum()
-    print(f"  ({case.name}: {1 / np.sum(share**2):,.0f} effective of {len(share):,} exact draws)", flush=True)
+    print(f"  ({case.name}: {1 / np.sum(share**2):,.0f} effective of {len(share):,} exact draws)", file=sys.stderr)
     probability, error = np.array(chance).reshape(-1, 2).T
     return Exact(found, probability, error, float(elpd))
 
@@ -215,8 +217,9 @@ def cases() -> list[Case]:
     tails = bd.PerFeature(bd.Beta(0.05, 0.05)), bd.PerFeature(bd.Beta(0.1, 0.9)), bd.Shared(bd.Beta(0.2, 0.2))
     pooled, at_ends = bd.Hierarchical(["a"] * 3), bd.Hierarchical(["a"] * 3, bd.Beta(0.1, 0.4))
     few = bd.PerGroup(groups, bd.Beta(0.5, 5))
+    squared = bd.Model(bd.Squared(VARIANCE), rates=pooled, weight_prior=bd.Normal(1.0))
     return [
-        Case("squared, C = 2, hierarchy", bd.Model(bd.Squared(0.5), rates=pooled), signs, response, each),
+        Case("squared, variance .5, hierarchy", squared, signs, response, each),
         Case("logistic, hierarchy, means Beta(.1, .4)", bd.Model(rates=at_ends), X, y, each),
         Case("logistic, per feature, Beta(.05, .05)", bd.Model(rates=tails[0]), X, y, each),
         Case("hinge, per feature, Beta(.1, .9)", bd.Model(bd.Hinge(), rates=tails[1]), X, y, each),
