@@ -11,7 +11,7 @@ from benchmarks import figures, record, report, stale
 WITHOUT_COMMIT = {
     "dask_scale", "independent", "latent", "missing_8",
     "out_of_core", "out_of_core_sampling", "reproduce_imdb", "reproduce_mnist",
-    "reproduce_thirds", "reproduce_topics", "sampling_words",
+    "reproduce_thirds", "reproduce_topics",
     "sampling_words_books_nuts", "sampling_words_imdb_700", "small_truth",
 }  # fmt: skip
 
