@@ -12,7 +12,7 @@ WITHOUT_COMMIT = {
     "dask_scale", "independent", "latent", "missing_8",
     "out_of_core", "out_of_core_sampling", "reproduce_imdb", "reproduce_mnist",
     "reproduce_thirds", "reproduce_topics",
-    "sampling_words_books_nuts", "sampling_words_imdb_700", "small_truth",
+    "sampling_words_books_nuts", "small_truth",
 }  # fmt: skip
 
 
