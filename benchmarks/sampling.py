@@ -1,6 +1,7 @@
 """Effective draws a second, against NumPyro's NUTS on the same density, in one run.
 
-    python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
+    python -m benchmarks.sampling [logistic] [hinge] [insensitive] [float64] [float32]
+    python -m benchmarks.sampling rates [float64] [float32]
     python -m benchmarks.sampling shapes [none] [rates]
     python -m benchmarks.sampling words [books] [kitchen] [films] [imdb] [topics] [few] [none] [fixed] [shared] [each]
                                         [learnt] [nuts] [300] [150]
