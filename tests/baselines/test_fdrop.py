@@ -140,6 +140,7 @@ def test_row_weights_count_rows():
     np.testing.assert_allclose(weighted, repeated, rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_sparse_equals_dense_and_classes_stand_alone():
     from sklearn.datasets import load_iris
 

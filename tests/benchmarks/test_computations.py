@@ -157,6 +157,7 @@ def test_every_recipe_draws_what_it_states(name):
         assert abs(share - (0.05 if name == "rare" else 0.5)) < 5 * 0.5 / np.sqrt(5 * TEST_ROWS)
 
 
+@pytest.mark.slow_cases("books", "religion", "graphics", "imdb")
 @pytest.mark.parametrize("name", [name for name, one in SETS.items() if not one.simulated])
 def test_every_set_has_all_classes_in_every_split(name):
     try:
@@ -177,6 +178,7 @@ def test_there_are_as_many_sets_of_each_family_as_the_page_says():
     assert len({one.label for one in SETS.values()}) == len(SETS)
 
 
+@pytest.mark.slow
 def test_nothing_is_chosen_on_test_rows(tiny, monkeypatch):
     """Without knowing it no method can tell that the labels of the test rows are the other ones."""
     plain = sets.split("tiny", 0)
@@ -335,6 +337,7 @@ def test_a_benchmark_imports(path):
         import_module(".".join(parts).removesuffix(".__init__"))
 
 
+@pytest.mark.slow
 def test_film_reviews_run_with_and_without_unlabelled_rows(monkeypatch):
     module = import_module("benchmarks.published.imdb")
     X = sparse.csr_array(COUNTS > 0, dtype=float)
@@ -395,6 +398,7 @@ def test_factors_says_what_its_numbers_say():
     assert "reached" in text
 
 
+@pytest.mark.slow
 def test_the_reconstruction_differs_from_the_closed_form_by_the_width(monkeypatch):
     from sklearn.datasets import load_digits
 

@@ -64,6 +64,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.slow_cases("learnt", "mnist", "thirds", "normal scores")
 @pytest.mark.filterwarnings("ignore")  # few rows do not converge, or leave out classes
 @pytest.mark.parametrize(("module", "cell"), CELLS)
 def test_a_cell_of_a_published_table_runs_on_a_few_rows(module, cell, tmp_path):

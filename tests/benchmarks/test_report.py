@@ -59,6 +59,7 @@ def test_tables_and_paragraphs_are_told_apart():
     ]
 
 
+@pytest.mark.slow
 def test_a_benchmark_is_run_and_kept(tmp_path, monkeypatch, capsys):
     (tmp_path / "benchmarks").mkdir()
     source = f"import sys\nprint({OUTPUT!r})\nsys.exit('wrong' in sys.argv)\n"

@@ -59,6 +59,7 @@ def stored():
     return slow_suite.read(slow_suite.NAME)
 
 
+@pytest.mark.slow
 def test_what_passed_is_not_run_again_and_what_failed_is(suite):
     ran, fails = suite
     fails.add("tests/b.py")
@@ -77,6 +78,7 @@ def test_what_passed_is_not_run_again_and_what_failed_is(suite):
     assert not {"bayesdrop/plots", "bayesdrop/cli"} & set(paths)
 
 
+@pytest.mark.slow
 def test_files_that_were_not_run_are_left(suite, capsys):
     ran, _ = suite
     slow_suite.main(["tests/a.py"])
@@ -87,6 +89,7 @@ def test_files_that_were_not_run_are_left(suite, capsys):
     assert "tests/c.py has no slow test" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_file_that_changed_since_it_passed_is_run_again(suite, monkeypatch):
     ran, _ = suite
     slow_suite.main([])

@@ -46,6 +46,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_fit_and_predict_are_those_of_the_library(command, table, tmp_path, case):
     options, model, formula = CASES[case]
@@ -97,6 +98,7 @@ def test_a_posterior_is_that_of_the_library(command, table, tmp_path, case):
     assert (predicted["low"] < predicted[name]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--missing"], ["--dropna"]])
 def test_missing_values(command, shop, tmp_path, options):
     shop["age"] = shop["age"].where(shop.index % 7 > 0)
@@ -142,6 +144,7 @@ def test_classes_called_row_and_label(command, shop, tmp_path):
     assert pd.read_parquet(tmp_path / "p.parquet").columns.tolist() == ["row_", "green", "label", "row", "label_"]
 
 
+@pytest.mark.slow
 def test_levels_that_are_new(command, shop, table, tmp_path):
     shop[:9].assign(color="mauve").to_csv(tmp_path / "new.csv", index=False)
     assert command("fit", table, *BY_TARGET).exit_code == 0
@@ -165,6 +168,7 @@ WAYS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_tables_as_pandas_writes_them(command, shop, tmp_path, way):
     suffix, options, given = WAYS[way]
@@ -178,6 +182,7 @@ def test_tables_as_pandas_writes_them(command, shop, tmp_path, way):
     assert command("predict", "bayesdrop-output", path.name, *given).exit_code == 0
 
 
+@pytest.mark.slow
 def test_thousands(command, shop, tmp_path):
     text = shop.assign(age=[f"{1000 * age:,.0f}" for age in shop["age"]])
     text.to_csv(tmp_path / "table.csv", index=False)
@@ -282,6 +287,7 @@ def test_a_folder_with_a_fit_and_a_posterior_is_ambiguous(command, table, tmp_pa
     assert command("predict", "bayesdrop-output/fit.nc", table).exit_code == 0
 
 
+@pytest.mark.slow
 def test_files_of_an_earlier_run_are_named(command, table):
     command("fit", table, *BY_TARGET)
     result = command("fit", table, *BY_TARGET, "--rates", "0.1")
@@ -321,7 +327,7 @@ def test_no_file_is_replaced_where_one_cannot_be(tmp_path):
     assert names(tmp_path) == {"a.txt", "b.txt"}
 
 
-@pytest.mark.slow_cases("130")
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 1), (KeyboardInterrupt(), 130)])
 def test_failure_late_leaves_earlier_results_as_they_were(command, table, tmp_path, monkeypatch, error, code):
     command("fit", table, *BY_TARGET)
@@ -339,6 +345,7 @@ def test_failure_late_leaves_earlier_results_as_they_were(command, table, tmp_pa
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_note_of_the_library_is_one_line(command, table, monkeypatch):
     from bayesdrop.fitting.fit import fit

@@ -28,7 +28,7 @@ def run(folder, shell, **environment):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-@pytest.mark.default_cases("full")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "said"),
     [("| true", ""), ("> /dev/full", "cannot be printed: "), (">&-", ""), (">&- 2>&-", ""), ("&> /dev/full", "")],
@@ -48,7 +48,7 @@ def test_a_report_that_cannot_be_printed_costs_no_result(table, tmp_path, end, s
     assert len(pd.read_csv(tmp_path / "predictions.csv")) == 120
 
 
-@pytest.mark.default_cases("ascii")
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_a_terminal_that_knows_few_letters(shop, tmp_path, encoding):
     shop.rename(columns={"age": "âge ≥ 1 – 五"}).to_csv(tmp_path / "shop.csv", index=False)
@@ -58,6 +58,7 @@ def test_a_terminal_that_knows_few_letters(shop, tmp_path, encoding):
     assert {path.name for path in (tmp_path / "bayesdrop-output").iterdir()} == FILES
 
 
+@pytest.mark.slow
 def test_an_interruption_while_it_prints_costs_no_result(command, table, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -69,6 +70,7 @@ def test_an_interruption_while_it_prints_costs_no_result(command, table, tmp_pat
     assert {path.name for path in (tmp_path / "bayesdrop-output").iterdir()} == FILES
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
 @pytest.mark.parametrize(
     ("options", "pictures"),
@@ -111,6 +113,7 @@ def test_a_table_or_picture_that_fails_costs_no_result(command, table, tmp_path,
     assert {path.name for path in (tmp_path / "bayesdrop-output").iterdir()} == FILES - absent
 
 
+@pytest.mark.slow
 def test_a_report_that_fails_says_where_the_results_are(command, table, monkeypatch):
     def broken(*_, **__):
         raise ValueError("no such column")

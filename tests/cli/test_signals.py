@@ -88,6 +88,7 @@ class Finalised:
         signal.raise_signal(signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_signal_in_a_finaliser_is_raised_again():
     def work():
         Finalised()

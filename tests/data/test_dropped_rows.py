@@ -64,16 +64,19 @@ def equal(function, result):
     assert repr(np.asarray(found).tolist()) == repr(np.asarray(expected).tolist())  # NaN and texts too
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_fit_takes_its_own_table(fit, name):
     equal(FUNCTIONS[name], fit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FUNCTIONS, *OF_POSTERIORS])
 def test_a_posterior_takes_its_own_table(post, name):
     equal((FUNCTIONS | OF_POSTERIORS)[name], post)
 
 
+@pytest.mark.slow
 def test_predictions_are_of_the_rows_that_can_be_predicted_and_name_them(fit, post, tmp_path):
     fit.save(tmp_path / "fit.nc")
     post.to_netcdf(tmp_path / "post.nc")
@@ -102,6 +105,7 @@ def test_without_dropna_a_missing_value_is_refused_as_before(fit):
         bd.predict(other, TABLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", ["y ~ x + days", "y ~ x + days + offset(np.log(days))"])
 def test_a_table_of_the_columns_alone_is_read_as_one_with_more(formula, tmp_path):
     fit = bd.fit(MODEL, formula, TABLE, dropna=True)
@@ -116,6 +120,7 @@ def test_a_table_of_the_columns_alone_is_read_as_one_with_more(formula, tmp_path
             np.testing.assert_array_equal(bd.marginal_effects(result, table), bd.marginal_effects(result, more))
 
 
+@pytest.mark.slow
 def test_features_by_their_names_need_no_formula(tmp_path):
     fit = bd.fit(MODEL, "y ~ x + scale(x) + x:days + offset(days)", COMPLETE)
     design = bd.from_formula("~ x + scale(x) + x:days", COMPLETE, sparse=False)

@@ -104,7 +104,8 @@ def by_formulaic(text, train, new, missing, full_rank, levels):
     return without_intercept(encode(spec, new, {}, "nan"), spec)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 15))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(15))
 def test_generated_formulas_give_formulaic_s_numbers(seed):
     chance, equal, outside = random.Random(seed), 0, 0
     for number in range(60):
@@ -164,6 +165,7 @@ def test_functions_of_the_user_s_own_are_not_taken_for_those_of_numpy():
     assert len(design.to_json()) > 0
 
 
+@pytest.mark.slow
 def test_formulas_are_learnt_and_computed_in_several_threads():
     """Python 3.11's parser, which formulaic calls, is not safe in several threads at a time."""
     data = table(40, 0)

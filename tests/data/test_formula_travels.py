@@ -65,6 +65,7 @@ def test_text_says_all_of_it(data, formula, full_rank):
         assert again.to_json() == design.to_json()
 
 
+@pytest.mark.slow
 def test_an_offset_is_read_from_the_table(data):
     with pytest.warns(bd.warnings.DefaultModelWarning, match="taken for counts"):
         fit = bd.fit("events ~ site + offset(np.log(days))", data)
@@ -105,6 +106,7 @@ def test_a_factor_with_one_level_is_refused(data):
     assert design.feature_names == ["age", "site[north]", "site[south]"]
 
 
+@pytest.mark.slow
 def test_python_code_runs_in_the_session_that_made_it_and_in_no_other(data, tmp_path):
     """Fits and posteriors predict here; a file says when saved, and when asked, that its readers encode rows."""
     own = {"twice": lambda values: 2 * values}

@@ -50,6 +50,7 @@ bd.Blocks("rows.svm.gz").shape
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is Linux's to tell")
 def test_a_line_of_a_gigabyte_is_not_read(tmp_path):
     """Packed it takes a megabyte."""

@@ -136,6 +136,7 @@ VALUES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", VALUES)
 def test_values_of_every_kind_are_levels_and_go_into_files(kind, tmp_path):
     values, texts = VALUES[kind]
@@ -149,6 +150,7 @@ def test_values_of_every_kind_are_levels_and_go_into_files(kind, tmp_path):
                 np.testing.assert_array_equal(bd.predict(result, other).mean, bd.predict(fit, data).mean)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_columns_of_every_kind_in_python_code_do_not_lose_the_draws():
     post = bd.sample(
@@ -165,6 +167,7 @@ def post():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_level_that_was_never_seen_is_an_error_unless_unseen_says_otherwise(post):
     new, strange = TABLE.iloc[:4].assign(code=[0, 7, 7, 8]), TABLE.iloc[:4].assign(word=["a", "b", "c", "q"])
@@ -247,6 +250,7 @@ LABELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("left", LABELS)
 def test_a_label_names_the_classes(left, tmp_path):

@@ -38,7 +38,7 @@ def sampled(model, formula, method=None, draws=40, **options):
         return bd.sample(model, formula, TABLE, method=method, **options)
 
 
-@pytest.mark.default_cases("ill-(1 | site)", "kind-1")
+@pytest.mark.slow
 @pytest.mark.parametrize("right", ["1", "(1 | site)"])
 @pytest.mark.parametrize("left", MODELS)
 def test_every_function_takes_a_model_without_features(left, right, tmp_path):
@@ -84,7 +84,7 @@ def test_effects_alone_are_the_ridge_of_the_levels():
     np.testing.assert_allclose([fit.intercept, *fit.weight], expected, rtol=1e-5)
 
 
-@pytest.mark.default_cases("None")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [None, bd.Gibbs(), bd.HMC(), bd.NUTS()])
 def test_an_intercept_alone_has_the_posterior_of_a_share(method):
     """Under a flat prior of the logit a share is Beta(s, f): moments of its logit are polygamma functions.
@@ -102,6 +102,7 @@ def test_an_intercept_alone_has_the_posterior_of_a_share(method):
     assert abs(square.mean() - variance) < 5 * square.std() / np.sqrt(az.ess(square))
 
 
+@pytest.mark.slow
 def test_other_doors_take_an_intercept_alone():
     assert encode_formula("~ 1", TABLE).X.shape == bd.from_formula("~ 1", TABLE).X.shape == (N, 0)
     assert encode_formula("size ~ 0 + (1 | site)", TABLE).has_intercept is False

@@ -210,6 +210,7 @@ def test_scales_have_defaults_and_are_checked():
         bd.variational(found.model, X, TABLE.ill, feature_names=found.feature_names)
 
 
+@pytest.mark.slow
 def test_scales_of_numbers_are_in_their_units(post):
     from bayesdrop.fitting.by_formula import read_formula
 
@@ -221,6 +222,7 @@ def test_scales_of_numbers_are_in_their_units(post):
     assert constant["weight_precision"].sizes == {"feature": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("formula", ["size ~ a + offset(far) + (1 | site)", "size ~ a + (1 | site)"])
 def test_scales_of_numbers_are_those_of_the_response_minus_the_offset(formula):
@@ -237,6 +239,7 @@ def test_scales_of_numbers_are_those_of_the_response_minus_the_offset(formula):
     assert bd.groups.dataset(post, "posterior").attrs["response_spread"] == spread
 
 
+@pytest.mark.slow
 def test_a_posterior_has_effects_by_level_apart_from_the_weights(post):
     found = bd.groups.dataset(post, "posterior")
     assert found["weight"].dims == ("chain", "draw", "feature")
@@ -308,6 +311,7 @@ def test_a_level_that_was_not_sampled_is_drawn_from_the_scale(post):
     assert np.isfinite(bd.elpd(post, new, unseen="draw").elpd)
 
 
+@pytest.mark.slow
 def test_results_say_the_same_in_another_process(post, tmp_path):
     new = TABLE.iloc[:6].assign(site=["s0", "zz", "s3", "s1", "s4", "zz"])
     fit = fitted(random_scale=0.5)
@@ -327,6 +331,7 @@ def test_results_say_the_same_in_another_process(post, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_folds_take_the_formula_with_its_scale():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few draws

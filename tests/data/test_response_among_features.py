@@ -26,6 +26,7 @@ DOORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("door", DOORS)
@@ -51,6 +52,7 @@ def test_few_rows_are_refused_by_name_and_value_alone():
         bd.fit(MODEL, TABLE, words)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", ["numbers", "words"])
 def test_blocks_take_their_response_by_name(tmp_path, kind):

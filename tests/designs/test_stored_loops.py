@@ -50,17 +50,20 @@ def files(folder, suffix):
     return sorted(folder.rglob(f"*.{suffix}"))
 
 
+@pytest.mark.slow
 def test_a_process_without_a_folder_compiles_for_itself(tmp_path):
     (tmp_path / "file").write_text("")
     run(tmp_path / "file", NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_not_in_the_way(tmp_path):
     full = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
     run(tmp_path, f"{full}; resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))", PYTHONDONTWRITEBYTECODE="1")
     assert not files(tmp_path, "nbc")
 
 
+@pytest.mark.slow
 def test_damaged_files_are_not_in_the_way(copy):
     for suffix, left in (("nbi", 0), ("nbc", 40)):
         for file in files(copy, suffix):
@@ -87,6 +90,7 @@ def open_folder(file, _):
     file.parent.chmod(0o777)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the folders of users are apart")
 @pytest.mark.parametrize("become", [None, links, open_folder])
 def test_files_that_another_user_may_have_laid_are_not_read(copy, become):

@@ -52,6 +52,7 @@ def numbers(found):
         getattr(found, "mean", None)) else found)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("suffix", [".svmlight", ".svmlight.gz"])
 def test_new_rows_are_read_as_those_of_the_fit(tmp_path, first, suffix):

@@ -69,11 +69,13 @@ def test_bad_parameters(kind, values):
         kind(*values, validate_args=True)
 
 
+@pytest.mark.slow
 def test_no_draws_and_one_draw():
     assert polya_gamma_one(random.key(0), jnp.zeros((0, 3))).shape == (0, 3)
     assert polya_gamma_one(random.key(0), jnp.zeros(())).shape == ()
 
 
+@pytest.mark.slow
 def test_chains_may_be_mapped():
     keys = random.split(random.key(1), 4)
     draws = jax.vmap(polya_gamma_one)(keys, jnp.ones((4, 1000)))

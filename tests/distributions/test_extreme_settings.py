@@ -73,7 +73,7 @@ GIG = [rounded(p, w / m, w * m) for p, w, m in itertools.product(
 )]  # fmt: skip
 
 
-@pytest.mark.default_cases("single")
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_generalised_inverse_gaussian(precision):
     double, dtype = PRECISIONS[precision]
@@ -111,7 +111,7 @@ def inverse_gaussian_density(x, mean, shape):
 INVERSE = [rounded(*setting) for setting in itertools.product((1e-6, 1e-2, 1, 30, 1e5), (1e-6, 1e-2, 1, 50, 1e4, 1e9))]
 
 
-@pytest.mark.default_cases("single")
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_inverse_gaussian(precision):
     double, dtype = PRECISIONS[precision]
@@ -160,7 +160,7 @@ POLYA = [rounded(*setting) for setting in itertools.product(
 )]  # fmt: skip
 
 
-@pytest.mark.default_cases("single")
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_moments_of_polya_gamma(precision):
     double, dtype = PRECISIONS[precision]
@@ -186,7 +186,7 @@ def test_moments_of_polya_gamma(precision):
                 compare(precision, value, truth, 2 * abs(float(truth)))
 
 
-@pytest.mark.default_cases("single")
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_draws_at_huge_tilts_keep_mean_and_spread(precision):
     """Draws vary by ``√(2/(bz))`` of their mean there: 1,000 of them are off by five standard errors 6 times in 1e7."""
@@ -234,7 +234,7 @@ DENSITIES = (
 )
 
 
-@pytest.mark.default_cases("single")
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_density_of_polya_gamma(precision):
     double, dtype = PRECISIONS[precision]
@@ -255,6 +255,7 @@ def test_density_of_polya_gamma(precision):
                 compare(precision, value, truth, condition, 1e-10 / (UNITS * np.finfo(float).eps) * double)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_moments_of_pseudo_likelihoods(precision):
     double, dtype = PRECISIONS[precision]

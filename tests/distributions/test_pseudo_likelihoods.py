@@ -57,6 +57,7 @@ def test_numbers_have_minus_the_loss(law, loss):
     np.testing.assert_allclose(law(SCORES, 0.7).log_prob(y), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_labels_are_drawn_from_the_normalised_form():
     """Exact binomial and chi-square tests; false-alarm rate 1e-5 together."""
     laws = [BernoulliPseudoLikelihood(-3.0, -2.0), HingePseudoLikelihood(0.3, 2.0), LogisticPseudoLikelihood(-0.5, 3.0)]
@@ -86,6 +87,7 @@ REAL = {
 }
 
 
+@pytest.mark.default_cases("normal", "given scales")
 @pytest.mark.parametrize("name", REAL)
 def test_numbers_are_drawn_from_the_normalised_form(name):
     """Kolmogorov-Smirnov against the integral of ``log_prob``; false-alarm rate 1e-5 each."""
@@ -98,6 +100,7 @@ def test_numbers_are_drawn_from_the_normalised_form(name):
     assert stats.kstest(drawn, lambda x: np.interp(x, grid, total / total[-1])).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_both_mixtures_are_the_losses():
     """The mean over ``λ ~ Exp(½)``, in log λ by the trapezoidal rule, which converges geometrically there."""
     t = np.linspace(-60, 6, 4001)
@@ -122,6 +125,7 @@ def test_both_mixtures_are_the_losses():
         assert found == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_they_serve_in_plates_mixtures_and_transformations():
     def program():
         import numpyro

@@ -99,6 +99,7 @@ def test_polya_gamma_one(dtype, z):
         check_mean(np.exp(-t * np.asarray(draws, dtype=float)), float(np.exp(law.log_laplace(t))))
 
 
+@pytest.mark.slow
 def test_polya_gamma_one_at_scores_whose_masses_underflow():
     """In single precision both pieces of the proposal have mass 0 beyond 206; PG(1, z) is then 1/2z within 1/√z."""
     for z in (150.0, 250.0, 1e4, 1e12):
@@ -108,11 +109,11 @@ def test_polya_gamma_one_at_scores_whose_masses_underflow():
     assert np.all(np.isnan(polya_gamma_one(jax.random.key(0), jnp.full(3, jnp.inf, jnp.float32))))
 
 
-@pytest.mark.slow_cases("-0.1-", "150.0-1.0", "0.5-0.0", "-2.0-", "float32-0.5", "float32-3.7", "float32-20.3")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("b", "z"),
     [
-        pytest.param(0.02, 1.0, marks=pytest.mark.slow),
+        (0.02, 1.0),
         (0.1, 1.0),
         (0.5, 0.0),
         (0.5, 4.0),

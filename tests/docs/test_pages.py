@@ -32,6 +32,7 @@ def example_pages():
             yield pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
 
 
+@pytest.mark.slow_cases("check_a_model", "large_data", "which_features", "production")
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ 0.23 and pandas 3.1, in az.compare
 @pytest.mark.parametrize("path", list(example_pages()))
 def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
@@ -68,6 +69,7 @@ def every_tenth_draw(tree):
     return bd.groups.assemble(groups, tree.attrs)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.InfluenceWarning")
 def test_every_row_of_the_page_for_users_of_other_packages_runs(tmp_path, monkeypatch):
     """In the names that its blocks make, from the first row to the last."""

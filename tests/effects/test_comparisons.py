@@ -89,6 +89,7 @@ def test_a_probability_that_rounds_to_0_or_1_has_the_widest_interval():
     np.testing.assert_allclose(table["low"][2], 1 / (1 + np.exp(-low)), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_one_variable_as_a_text(data, post):
     for call in (bd.comparisons, bd.predictions_grid):
         pd.testing.assert_frame_equal(call(post, data.X, "x1"), call(post, data.X, ["x1"]))

@@ -98,6 +98,7 @@ def test_weights_of_the_average_leave_the_sd(data):
         assert (tables[0]["sd"] > 0).all()
 
 
+@pytest.mark.slow
 def test_intervals_come_from_the_file(data, tmp_path):
     for model, y in ((PLAIN, data.Y), (bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), data.MANY)):
         fit = bd.fit(model, data.X, y, sample_weight=np.linspace(0.5, 2, 50))

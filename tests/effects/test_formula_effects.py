@@ -91,6 +91,7 @@ def test_contrasts_are_named_and_averaged_by_group(data, fit):
         np.testing.assert_allclose(row["effect"], ends[0] - ends[1], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_grid_has_intervals_of_its_predictions(data, fit):
     grid = bd.predictions_grid(fit, data, {"age": [30.0, 50.0], "site": None})
     low, high = (np.log(grid[end] / (1 - grid[end])) for end in ("low", "high"))
@@ -135,6 +136,7 @@ def test_a_column_without_groups_is_refused(data, fit):
             bd.comparisons(fit, data.assign(group=group), "age", by="group", average_weight=weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["dose", "site"])
 def test_columns_may_have_any_name(data, column):
     """``self`` is an argument of ``DataFrame.assign``, and others are columns of tables."""

@@ -29,6 +29,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow_cases("machine")
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

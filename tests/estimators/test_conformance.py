@@ -78,7 +78,7 @@ def test_one_of_each_way_to_fit(estimator, check):
 
 
 @stops_early
-@pytest.mark.slow_cases("class_ratio=None)))-check_estimator_sparse")
+@pytest.mark.slow_cases("check_estimator_sparse")
 @parametrize_with_checks(
     [
         bd.DropoutLogisticRegression(0.2, missing="nan"),

@@ -197,6 +197,7 @@ def test_a_score_of_the_users_is_refused(kind):
         kind(expected_deletion=0.3, scoring="accuracy").fit(X, Y)
 
 
+@pytest.mark.slow
 def test_rows_that_are_elsewhere_are_fitted_at_the_given_C():
     rows, labels = da.from_array(X, chunks=(45, 4)), da.from_array(Y, chunks=45)
     with pytest.warns(bd.SelectionWarning, match="C was not chosen"):
@@ -225,6 +226,7 @@ def test_missing_entries_that_the_fit_has_not_seen_name_the_deletion():
         bd.DropoutLogisticRegression(expected_deletion=0.3).fit(X, Y).predict(HOLES)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
 def test_a_posterior_has_the_deletion_for_its_rates():
     rows, labels = load_iris(return_X_y=True)

@@ -46,6 +46,7 @@ def test_every_linear_estimator_takes_missing_entries_if_told(kind):
         kind(missing="zeros", **fast).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_searches_pipelines_and_paths():
     model = make_pipeline(StandardScaler(), bd.DropoutLogisticRegression(missing="nan"))
     assert cross_val_score(model, HOLES, Y, cv=3).mean() > 0.75

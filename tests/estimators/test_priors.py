@@ -64,7 +64,7 @@ def test_rows_of_weight_zero_and_the_kind_of_table_leave_the_model(monkeypatch):
         assert bd.DropoutLogisticRegression().sample(table, y) == bd.DropoutLogisticRegression().sample(X, y)
 
 
-@pytest.mark.default_cases("3")
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_draws_without_rates(classes):
     X = np.random.default_rng(1).normal(size=(40, 3))

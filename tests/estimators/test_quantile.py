@@ -40,6 +40,7 @@ def test_without_noise_and_penalty_it_is_scikit_learns(tau, case):
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.0, -3.0, 1e6])
 @pytest.mark.parametrize("kind", [bd.DropoutQuantileRegressor, lambda rate: bd.DropoutSVR(rate, epsilon=0.0)])
 def test_a_constant_response_is_fitted_exactly(kind, level):
@@ -51,6 +52,7 @@ def test_a_constant_response_is_fitted_exactly(kind, level):
         assert fit.status_.name == "ALL_ZERO"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["quantile", "extreme", "tube"])
 def test_steps_on_blocks_do_not_depend_on_the_units_of_the_response(kind):
     """Pickled between blocks, of responses far from 0 too, and of a scale that grows."""

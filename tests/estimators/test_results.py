@@ -71,6 +71,7 @@ def test_completion_of_a_fit_offers_what_users_need():
     assert not {"facts", "from_dataset", "_auxiliary"} & set(dir(fit))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
 @pytest.mark.parametrize("estimator", [bd.DropoutRidge(0.0, C=10.0), bd.DropoutQuantileRegressor(0.0, C=10.0)])
 def test_a_regressor_samples_at_the_scale_of_its_fit(estimator):

@@ -106,7 +106,7 @@ PASSES = {
 }
 
 
-@pytest.mark.slow_cases("taylor", "quantile")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", PASSES)
 def test_many_passes_approach_the_batch_optimum(case):
     """The gap in energy falls with the passes, below 1 % of what a fit gains over no weights at all."""
@@ -170,12 +170,14 @@ def gaps(case, rows, sizes, p=40, thin=None):
         yield log_loss(model, X[test], y[test]) - whole
 
 
+@pytest.mark.default_cases("logistic", "noised", "learnt")
 @pytest.mark.parametrize("case", STREAM)
 def test_one_pass_is_as_good_as_a_fit_to_all_rows(case):
     """It was .019 worse in batches of a twelfth, .064 as one batch, with weights at .6 and .5 of theirs."""
     assert max(gaps(case, 6000, (500, 2000, 6000))) < 0.003
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["logistic", "learnt", "one against the rest"])
 def test_one_pass_in_small_batches_is_as_good(case):
     """One against the rest was .0043 worse: early batches stayed linearised where they were seen."""
@@ -188,6 +190,7 @@ def test_one_pass_over_many_rows_is_as_good_as_a_fit_to_all(case):
     assert max(gaps(case, 60_000, (500, 5000, 60_000))) < 0.003
 
 
+@pytest.mark.slow
 def test_one_pass_over_many_columns_loses_little():
     """Beyond 2,000 columns the diagonal of the curvature is kept."""
     words = lambda X: sparse.csr_array(1.0 * (X > 2.6))  # noqa: E731

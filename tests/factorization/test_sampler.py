@@ -82,6 +82,7 @@ def program_density(values, missing, state, sigma=None, masks=True):
         return float(compiled(program)(X, sites, keywords))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("known", [False, True])
 def test_the_recorded_density_is_the_program_s(missing, known):
@@ -207,6 +208,7 @@ def test_masks_agree_with_enumeration(missing):
     assert stats.chisquare(observed, expected).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [False, True])
 def test_rate_and_variance_have_the_conditionals_of_the_state_that_is_returned(missing):
     """Their distribution functions at the draws of 4,000 chains, by Kolmogorov and Smirnov."""

@@ -107,7 +107,8 @@ def check_cell(width, theta):
     assert least < model.objective_ < 1.01 * least
 
 
-@pytest.mark.parametrize(("width", "theta"), [(10, 0.5), pytest.param(40, 0.3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "theta"), [(10, 0.5), (40, 0.3)])
 def test_sampled_and_expected_loss_agree(width, theta):
     """Cavazza et al. (2018), figure 1: moving averages over 4,000 steps, and the closed form's minimum."""
     check_cell(width, theta)

@@ -66,6 +66,7 @@ def results():
     return fit, post, data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ["fit", "posterior", "arviz"])
 def test_every_door_refuses_what_no_file_may_run(results, door, tmp_path, monkeypatch):
     fit, post, data = results

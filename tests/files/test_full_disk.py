@@ -68,6 +68,7 @@ print("alive")
 """
 
 
+@pytest.mark.slow
 def test_the_process_lives_and_saves_elsewhere(tmp_path):
     """Before, it died by a fault once it had reported the error."""
     done = subprocess.run(

@@ -66,6 +66,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is Linux's to tell")
 def test_what_ulimit_leaves():
     """2,000 classes of 20,000 rows take 640 MB; before, they were compared with the machine's memory alone."""

@@ -38,6 +38,7 @@ def test_wide_data_take_products_alone(monkeypatch):
     same_fit(bd.fit(model, design, y), bd.fit(model, X, y))
 
 
+@pytest.mark.slow
 def test_other_noise_and_em_and_row_weights():
     X, y, _ = problem()
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
@@ -55,6 +56,7 @@ def test_passes_a_newton_step():
     assert design.passes <= 2 + 9 * fit.n_iter
 
 
+@pytest.mark.slow
 def test_names_of_the_columns():
     X, y, _ = problem()
     names = [f"f{d}" for d in range(12)]

@@ -51,6 +51,7 @@ def test_balanced_classes_weigh_the_same(name):
     np.testing.assert_allclose(balanced.weight, by_row.weight, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_posterior_is_that_of_the_power_likelihood():
     X, y = data(2, 20)
     options = {"draws": 20, "tune": 20, "chains": 2, "method": bd.HMC(), "progress": False}

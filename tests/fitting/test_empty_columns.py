@@ -37,6 +37,7 @@ def wide(storage, shift=0.0):
     return STORAGES[storage](whole)
 
 
+@pytest.mark.slow_cases("numbers")
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("case", FITS)
 def test_a_fit_is_that_of_the_used_columns(case, storage):
@@ -62,6 +63,7 @@ def test_a_fit_is_that_of_the_used_columns(case, storage):
     np.testing.assert_allclose(whole.predict(wide(storage)).mean, used.predict(np.column_stack([X, 0 * X[:, :1]])).mean)
 
 
+@pytest.mark.slow_cases("svm")
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("case", ESTIMATORS)
 def test_an_estimator_is_that_of_the_used_columns(case, storage):

@@ -106,6 +106,7 @@ WORDS = (RNG.random((120, 60)) < 0.1) * RNG.poisson(0.5, (120, 60)).clip(1)
 TOPIC = (WORDS[:, :30].sum(axis=1) > WORDS[:, 30:].sum(axis=1)).astype(int)
 
 
+@pytest.mark.slow
 def test_untouched_defaults_do_not_depend_on_the_units():
     """Columns multiplied by u: the chosen C divided by u², and the same scores."""
     for rows, y in ((X, SIGNS), (sparse.csr_array(WORDS.astype(float)), TOPIC)):

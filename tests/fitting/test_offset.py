@@ -109,6 +109,7 @@ def test_the_dual_of_sparse_rows_without_noise(loss):
     np.testing.assert_allclose(rows.weight, X.T @ rows.auxiliary.dual, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.Fixed(0.3), bd.PerFeature(bd.Beta(2, 3))])
 def test_exposure_is_a_weight_of_events_per_unit(rates):
     """Poisson: ``e^{log e + s} − y s = e (e^s − (y/e) s)``."""
@@ -162,6 +163,7 @@ def test_strengths_are_chosen_with_it(cv):
     assert other.chosen.loss < plain.chosen.loss - 0.02
 
 
+@pytest.mark.default_cases("logistic", "hinge")
 @pytest.mark.parametrize("name", ["logistic", "poisson", "hinge"])
 def test_blocks_are_fitted_as_rows_in_memory(name):
     X, y, offset = data(name)
@@ -194,6 +196,7 @@ def test_predictions_add_that_of_new_rows():
     np.testing.assert_allclose(effect, np.mean(chance * (1 - chance)) * fit.weight, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_numbers_are_predicted_with_it():
     X, y, offset = data("squared")
     fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.2)), X, y, offset=offset)
@@ -218,6 +221,7 @@ def test_predictions_without_it_are_refused():
         fit.predict(X, offset=[1.0, 2.0, 3.0])
 
 
+@pytest.mark.slow
 def test_files_keep_it(tmp_path):
     X, y, offset = data("poisson")
     fit = bd.fit(bd.Model(bd.Poisson(), rates=bd.PerFeature()), X, y, offset=offset)

@@ -47,7 +47,7 @@ SHORT = {"draws": 40, "tune": 20, "chains": 2, "progress": False}
 pytestmark = pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
 
 
-@pytest.mark.slow_cases("HMC")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(correct=False)], ids=["Gibbs", "HMC"])
 @pytest.mark.filterwarnings("ignore::bayesdrop.ApproximationWarning")
 def test_with_masks_each_trial_has_its_own(method):
@@ -73,6 +73,7 @@ def _one_draw(post, chain, draw):
     return bd.groups.assemble({"posterior": group}, group.attrs)
 
 
+@pytest.mark.slow
 def test_a_predictive_check_compares_numbers_of_successes():
     """Means of simulated successes within 4.5 standard errors: a false alarm in 3,600 runs of 40 rows."""
     post = bd.sample(bd.Model(bd.Binomial(), rates=bd.PerFeature()), X, COUNTS, method=bd.Gibbs(), **SHORT)

@@ -36,7 +36,7 @@ def problem(loss=None, rate=0.3, problems=3, fit_intercept=True):
     return energy, start
 
 
-@pytest.mark.default_cases("0.3-loss0")
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge()])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_alternating_never_goes_uphill_and_ends_at_a_stationary_point(loss, rate):

@@ -75,7 +75,7 @@ def test_density_is_the_program(storage):
     np.testing.assert_allclose(-found.gradient, slopes, rtol=0, atol=1e-8 * np.max(np.abs(slopes)))
 
 
-@pytest.mark.default_cases("loss2-noise2")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "noise"),
     [
@@ -148,6 +148,7 @@ def test_alignment_undoes_permutations_and_turns_and_keeps_the_function():
     assert np.max(mixed[0].std(axis=0)) > 0.5
 
 
+@pytest.mark.slow
 def test_density_does_not_depend_on_labels():
     """A permuted and turned draw has the same energy: the symmetry that alignment uses holds."""
     rng = np.random.default_rng(0)
@@ -171,6 +172,7 @@ def nonlinear(n=150):
     return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "up", "down")
 
 
+@pytest.mark.slow
 def test_posterior_in_arviz():
     X, y = nonlinear(60)
     with (

@@ -208,7 +208,7 @@ def drawn(post):
     return np.concatenate(parts, axis=1)
 
 
-@pytest.mark.default_cases("19")
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(40))
 def test_what_is_said_to_be_in_order_is(number):
     """No Kolmogorov distance above .1, of any weight or rate.

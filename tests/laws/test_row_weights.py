@@ -60,7 +60,7 @@ def bound(model, method, X, y, weight):
     return bind(model, data, model.bind(data.feature_names), 0)
 
 
-@pytest.mark.slow_cases("-0.3")
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [0.3, 4.0])
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("method", [bd.HMC(dtype="float64"), bd.NUTS()], ids=["HMC", "NUTS"])
@@ -77,6 +77,7 @@ def test_densities_with_masks_integrated(method, loss, C):
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_densities_of_streamed_rows():
     model = bd.Model(bd.Hinge(), rates=bd.Shared(), C=3.0)
     with jax.enable_x64(True):
@@ -91,7 +92,7 @@ def test_densities_of_streamed_rows():
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.default_cases("Logistic")
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_sums_over_masks(loss):
     """Log-likelihoods and the error of masks integrated, to rounding."""
@@ -129,6 +130,7 @@ def test_gibbs_draws_the_masks_of_each_copy(name, storage):
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
+@pytest.mark.slow
 def test_other_powers_are_refused_or_approximated():
     """Of a row with masks: ``bd.Gibbs()`` says what to take instead, and the default takes it."""
     (X, y), weight = problem(bd.Logistic()), np.where(np.arange(N) == 4, 0.5, 1.0)

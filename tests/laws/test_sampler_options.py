@@ -94,7 +94,7 @@ def check(method, name):
             assert reached(draws, plain), option
 
 
-@pytest.mark.default_cases("rows")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_option_reaches_the_draws_of_every_kernel(name):
     check(bd.HMC, name)

@@ -29,6 +29,7 @@ def case(request):
     return CASES[request.param]
 
 
+@pytest.mark.default_cases("negative binomial")
 def test_it_is_the_law_of_a_count(case):
     """Minus the loss and the base measure, against SciPy's, and what the program samples from."""
     loss, program, law = case

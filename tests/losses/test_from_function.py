@@ -149,6 +149,7 @@ def test_arrays_of_any_shape_are_doubles_that_may_be_written_to(shape):
         found += 1
 
 
+@pytest.mark.slow
 def test_arrays_of_jax_stay_in_its_precision():
     loss, one = make(logistic, "class"), jnp.ones(4, jnp.float32)
     for found in (loss.value(one, one, one), *loss.derivatives(one, one, one), *loss.score_cost(one, one, one, one)):
@@ -158,6 +159,7 @@ def test_arrays_of_jax_stay_in_its_precision():
     )
 
 
+@pytest.mark.default_cases("logistic-0.0", "logistic-0.3")
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("name", SAME)
 def test_fits_equal_those_of_the_closed_form(name, rate):
@@ -170,7 +172,7 @@ def test_fits_equal_those_of_the_closed_form(name, rate):
     np.testing.assert_allclose(one.predict(X).mean, other.predict(X).mean, atol=1e-6)
 
 
-@pytest.mark.slow_cases("squared")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["logistic", "squared"])
 def test_posteriors_and_what_is_made_of_them_equal_those_of_the_closed_form(name):
     own, closed, y = SAME[name]
@@ -188,6 +190,7 @@ def test_posteriors_and_what_is_made_of_them_equal_those_of_the_closed_form(name
     np.testing.assert_allclose(first, second, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.0, 0.2])
 @pytest.mark.parametrize("name", NEW)
 def test_a_fit_reaches_the_minimum_that_bfgs_reaches(name, rate):
@@ -215,6 +218,7 @@ def jnp_double():
     return jax.enable_x64(True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEW)
 def test_a_new_loss_runs_to_the_end(name):
     loss, y = NEW[name]
@@ -281,6 +285,7 @@ def test_abilities():
     assert not NEW["robust"][0].convex
 
 
+@pytest.mark.slow
 def test_a_posterior_without_a_sampler_of_responses_says_what_lacks():
     post = bd.sample(bd.Model(make(student), rates=bd.Fixed(0.0)), X, SCORE, method=bd.HMC(), **SHORT)
     with pytest.raises(ValueError, match=r"loss that is Simulated.*no sample_response, log_constant"):

@@ -25,6 +25,7 @@ def _double():
         yield
 
 
+@pytest.mark.slow
 def test_rows_without_labels_have_the_mode_of_the_fit():
     """The gradient of the log density is zero at the estimator's weights, and is not without the other rows."""
     more = RNG.normal(size=(50, P)) * [1.0, 2.0, 0.5]
@@ -46,6 +47,7 @@ def holes():
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centre", [None, "mean"])
 def test_missing_entries_have_the_likelihood_of_the_library(centre):
     """At draws of the library's sampler, whose own likelihoods sum the masks, row by row."""
@@ -71,6 +73,7 @@ def test_missing_entries_have_the_likelihood_of_the_library(centre):
             np.testing.assert_allclose(stored[chain, draw], log_likelihood(values), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_masks_of_missing_entries_sum_to_the_enumerated_program():
     """Brute force over all masks of the entries that are there; the others have one."""
     rows, labels = jnp.asarray([[1.0, jnp.nan], [jnp.nan, -0.5], [0.7, 2.0]]), jnp.asarray([1, 0, 1])
@@ -90,6 +93,7 @@ def test_masks_of_missing_entries_sum_to_the_enumerated_program():
     np.testing.assert_allclose(jax.scipy.special.logsumexp(jnp.stack(total)), summed, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_hierarchical_rates_have_the_law_of_the_library():
     """Of rates, means and strengths, up to the constants of the hyperpriors; the library's is one of their logits."""
     groups, mean, strength = (0, 0, 1), (1.5, 2.0), (2.0, 10.0)

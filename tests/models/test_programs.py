@@ -148,10 +148,7 @@ def dims(site):
     return tuple(frame.name for frame in frames) + tuple(site["infer"].get("event_dims", ()))
 
 
-@pytest.mark.slow_cases(
-    *("factors, all masks", "logistic augmented", "normal scores, groups", "masks, groups", "all masks, hinge"),
-    *("both, hinge", "softmax, masks of each class"),
-)
+@pytest.mark.default_cases("svm", "svm augmented", "logistic", "svr augmented", "bound of labels", "unlabelled rows")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_y_is_simulated_and_is_all_that_is_observed(name):
     """Plates carry the names of the dims, every prior is a law that can be drawn from, and no factor is left."""
@@ -193,6 +190,7 @@ def test_y_of_another_coding_is_refused(name):
         given(np.zeros(3))
 
 
+@pytest.mark.slow
 def test_a_flat_intercept_is_an_option():
     for name in ("svm", "softmax", "ridge"):
         program, arguments, keywords, *_ = PROGRAMS[name]
@@ -218,7 +216,7 @@ def test_every_file_asks_for_six_steps_that_its_program_takes(name, monkeypatch)
     inspect.signature(program).bind(*arguments, **named)
 
 
-@pytest.mark.default_cases("logistic")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_file_runs_all_six_steps_to_a_posterior_that_is_not_the_prior(name):
     """Some variable is elsewhere or narrower: false-alarm rate 1e-6 over all of them, of draws that are thinned."""

@@ -53,6 +53,7 @@ class Noting(ast.NodeTransformer):
         return node
 
 
+@pytest.mark.default_cases("A noise", "A loss1", "A storage", "A minimiser")
 @pytest.mark.parametrize(("title", "code"), recipes(), ids=[title for title, _ in recipes()])
 def test_a_recipe_runs(title, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -84,6 +84,7 @@ def state():
     }
 
 
+@pytest.mark.slow_cases("HMC", "an interrupted sampler")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
 def test_no_setting_is_left_changed(name):

@@ -10,7 +10,7 @@ import pytest
 SCRIPT = Path(__file__).with_name("newcomer.txt")
 
 
-@pytest.mark.default_cases("time")
+@pytest.mark.slow
 @pytest.mark.parametrize("response", ["time", "ill", "visits", "seizures", "days"])
 def test_a_newcomer_comes_from_a_formula_to_an_answer(response, tmp_path):
     """Of numbers, classes, counts, overdispersed counts and a median."""

@@ -235,6 +235,7 @@ def week(installed, tmp_path_factory):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in LONG])
 def test_a_day(week, name):
     assert week[name] == ""

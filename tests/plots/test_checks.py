@@ -71,6 +71,7 @@ def test_bars_of_counts(counts):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["observed", "replicated (80 data sets, 80 %)"]
 
 
+@pytest.mark.slow
 def test_panels_of_a_column_add_up(counts):
     y, _ = parts(counts)
     site = pd.Series(np.resize(["n", "s", "w", "e"], 70), name="site")
@@ -165,6 +166,7 @@ def test_the_band_holds_whole_lines():
     assert abs(inside - 0.9) < 5 * np.sqrt(2 * 0.09 / 2000) + 0.01  # the levels of 80 rows are coarse
 
 
+@pytest.mark.slow
 def test_counts_are_randomised_and_wrong_models_leave_the_uniform_band():
     rng = np.random.default_rng(3)  # a right model leaves the band in one run of ten
     right, wide = (rng.poisson(3, 300), rng.negative_binomial(1, 0.25, 300))
@@ -189,6 +191,7 @@ def _upper(vertices):
     return x, np.array([vertices[vertices[:, 0] == one, 1].max() for one in x])
 
 
+@pytest.mark.slow
 def test_calibration_of_a_posterior(labels):
     y, drawn = parts(labels)
     loglik = bd.groups.dataset(labels, "log_likelihood")["y"].values.reshape(-1, 60)
@@ -216,6 +219,7 @@ def test_the_band_of_a_posterior_is_of_the_class_of_its_points(shares, positive)
     np.testing.assert_allclose([ends.min(), ends.max()], np.quantile(event, [0.05, 0.95]))
 
 
+@pytest.mark.slow
 def test_names_are_those_of_the_formula():
     pytest.importorskip("formulaic")
     rng = np.random.default_rng(0)

@@ -171,6 +171,7 @@ def test_reliability_says_what_does_not_fit(arguments, message):
         plots.reliability_curve(*arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [["no", "yes"], ["yes", "no"], [1, 2], [2, 1], [False, True], [1, 0], [-1, 1]])
 def test_reliability_of_a_prediction_is_that_of_its_classes(classes):
     """A formula such as ``ill['no'] ~ age`` models the label that sorts first; a band has the same classes."""
@@ -206,6 +207,7 @@ def test_reliability_of_one_of_many_classes():
     np.testing.assert_allclose(ax.containers[0].lines[0].get_xydata(), [[0.2, 0.5]])
 
 
+@pytest.mark.slow
 def test_reliability_of_rows_of_one_class():
     both = np.tile([0.9, 0.1], (3, 1))
     for y, positive, place in [

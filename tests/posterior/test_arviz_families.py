@@ -83,7 +83,7 @@ def test_groups_have_one_variable_on_the_dims_of_the_rows(checked):
     assert all(np.isfinite(group[name]).all() for group in (prior, scores) for name in group)
 
 
-@pytest.mark.slow_cases("hinge", "squared", "insensitive", "quantile", "unknown scale", "negative", "dispersion")
+@pytest.mark.slow
 def test_functions_of_arviz_take_them(checked):
     az = arviz()
     with warnings.catch_warnings():

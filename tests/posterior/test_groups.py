@@ -30,7 +30,7 @@ POSTERIORS = {
 }
 
 
-@pytest.mark.default_cases("sample", "variational", "prior")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_every_group_of_every_posterior_says_where_it_comes_from(name):
     make, more = POSTERIORS[name]

@@ -53,6 +53,7 @@ def test_weights_have_inclusion_probabilities(post):
         bd.plots.inclusion([1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_credible_sets_hold_one_effect_each(post, data):
     sets = bd.credible_sets(post, data[0])
@@ -147,6 +148,7 @@ def test_chains_that_disagree_are_found(post):
     assert "the indicator of x2 never moves in some chain" in text
 
 
+@pytest.mark.slow
 def test_files_prediction_and_scores_need_no_more(post, data, tmp_path):
     bd.groups.save(post, tmp_path / "post.nc")
     again = bd.groups.load(tmp_path / "post.nc")
@@ -170,6 +172,7 @@ def test_the_prior_is_drawn_from():
     np.testing.assert_array_equal(draws["included"], draws["weight"] != 0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_random_terms_stand_beside_it(tmp_path):
     rng = np.random.default_rng(2)
@@ -219,6 +222,7 @@ def test_random_terms_stand_beside_it(tmp_path):
         bd.sample(model, "y ~ b + (a | site)", table, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_rates_stand_beside_it(data, tmp_path):
     X, y = data[0], data[1] > 0
@@ -256,6 +260,7 @@ def test_rates_stand_beside_it(data, tmp_path):
             bd.sample(model, X, y, method=refused, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.InfluenceWarning")
 def test_each_class_has_its_indicators(tmp_path):
@@ -307,6 +312,7 @@ def test_each_class_has_its_indicators(tmp_path):
         bd.prior_draws(model, f"{formula} + (1 | site)", table, intercept_scale=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_draws_of_classes_have_the_density():
     """Prior frequencies of models of two classes against their probability, of false-alarm rate 1e-6."""

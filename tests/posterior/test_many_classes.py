@@ -122,6 +122,7 @@ def test_predictions_are_on_rows_and_classes():
     assert "probability of the class predicted" in str(found)
 
 
+@pytest.mark.slow
 def test_scores_diagnosis_pictures_and_files(tmp_path):
     post, X, y = posterior(bd.Model(bd.Softmax()), draws=200, size=0.1)
     more = bd.posterior_predictive(bd.log_likelihood(post, X, y), X)

@@ -24,7 +24,7 @@ def _weights(post):
     return bd.groups.dataset(post, "posterior")["weight"].values
 
 
-@pytest.mark.slow_cases("HMC")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(dtype="float64")], ids=["Gibbs", "HMC"])
 def test_draws_and_what_is_made_of_them(method, tmp_path):
     with warnings.catch_warnings():
@@ -51,6 +51,7 @@ def test_draws_and_what_is_made_of_them(method, tmp_path):
         bd.predict(one, np.where(np.isnan(HOLES), np.inf, HOLES))
 
 
+@pytest.mark.slow
 def test_folds_of_a_posterior():
     options = {"cv": 2, "draws": 20, "tune": 20, "chains": 2, "progress": False}
     models = [

@@ -78,6 +78,7 @@ def everything(post, rows, y):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", ["posterior", None])
 def test_the_order_of_a_posterior_changes_nothing(case, only):
     _, post, rows, y = case
@@ -106,6 +107,7 @@ def test_a_feature_that_stands_twice_is_refused():
         bd.predict(twice, X)
 
 
+@pytest.mark.slow
 def test_reweighted_draws_do_not_depend_on_the_order():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

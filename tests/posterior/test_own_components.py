@@ -148,6 +148,7 @@ KINDS = {"as made": lambda post, _: post, "DataTree": _tree, "loaded": _loaded}
 CASES = [(way, kind) for way in WAYS for kind in KINDS if kind != "loaded" or way in ("deep copy", "joblib")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "kind"), CASES)
 def test_copies_and_selections_keep_the_model(way, kind, tmp_path):
     """Whichever part is one's own: the object goes as a whole."""
@@ -163,6 +164,7 @@ def test_no_attribute_holds_the_object(pair):
         assert {type(value) for attrs in every for value in attrs.values()} <= {str, int, float}
 
 
+@pytest.mark.slow
 def test_a_file_names_what_it_needs(pair, tmp_path):
     place, own, _ = pair
     bd.groups.save(own, tmp_path / "post.nc")

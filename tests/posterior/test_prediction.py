@@ -74,6 +74,7 @@ def test_average_and_interval_are_over_the_draws(build, enumerate_masks, loss):
     np.testing.assert_allclose(found.high, np.quantile(each, 0.9, axis=0), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_regression_mean_and_interval_of_the_mean(build):
     post, X = _some(build, loss=bd.Squared(variance=1.0))
     found = bd.predict(post, X)
@@ -118,6 +119,7 @@ def test_labels_are_the_users(build, classes):
     np.testing.assert_array_equal(found.label == classes[1], found.mean > 0.5)
 
 
+@pytest.mark.slow
 def test_sparse_rows_are_never_made_dense(build, monkeypatch):
     """50,000 columns: dense, 300 rows would take 120 MB."""
     import tracemalloc

@@ -163,12 +163,7 @@ def test_responses_average_over_all_masks(build, enumerate_masks, loss, unbiased
             assert abs(square.mean() - var) < LIMIT * square.std() / np.sqrt(len(y)), i
 
 
-@pytest.mark.slow_cases(
-    "Noise(scale=0.5)-sparse",
-    "GaussianNoise",
-    "MultiplicativeNoise(scale=0.6, centre='auto')-dense",
-    "PoissonNoise()-dense",
-)
+@pytest.mark.slow
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize(
     "noise", [bd.GaussianNoise(0.7), bd.LaplaceNoise(0.5), bd.MultiplicativeNoise(0.6), bd.PoissonNoise()], ids=repr

@@ -51,6 +51,7 @@ def test_scales_in_units_of_the_columns_follow_their_names():
     np.testing.assert_array_equal(bd.fit(named, *data).weight, bd.fit(placed, *data).weight)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
 def test_samples_and_prior_draws_take_names():
     few = {"draws": 20, "tune": 20, "chains": 2, "progress": False}

@@ -47,6 +47,7 @@ def test_modes_and_strengths_of_several_rates():
     assert bd.HalfNormal([1.0, 3.0]).in_units(2.0).scale.tolist() == [0.5, 1.5]
 
 
+@pytest.mark.slow
 def test_the_densities_of_logit_and_rate_agree_in_both_namespaces():
     law, logit = PRIOR, np.linspace(-8.0, 8.0, K)
     log_rate, log_rest = log_rates(logit)
@@ -64,6 +65,7 @@ def test_the_densities_of_logit_and_rate_agree_in_both_namespaces():
     assert np.all(np.diff(curve, 2, axis=0) <= 1e-9)
 
 
+@pytest.mark.slow
 def test_draws_quantiles_and_stored_numbers_are_those_of_the_law():
     law, draws = PRIOR, 4000
     rate = law.sample(np.random.default_rng(0), draws)

@@ -189,6 +189,7 @@ def test_gibbs_refuses_what_it_cannot_draw(model, method, error):
         bd.sample(forced, np.arange(8.0).reshape(2, 4), [0, 1], progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_the_program_has_the_joint_density():
     """The program's density of indicators, slab weights and intercept, and of the enumerated one, at draws."""
@@ -221,6 +222,7 @@ def test_the_program_has_the_joint_density():
     np.testing.assert_allclose(total, 0.0, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_the_program_of_classes_has_the_joint_density():
     """The program's density of indicators, slab weights and intercepts at draws."""
@@ -237,6 +239,7 @@ def test_the_program_of_classes_has_the_joint_density():
     np.testing.assert_allclose(np.array(found), lp.values[0] + out * stats.norm.logpdf(0.0, scale=1.5), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_program_with_masks_has_the_density_of_the_sampler():
     """Of every set of masks of two rows, summed, and up to a constant: indicators, slab weights and rates."""
     X, y, rng = np.array([[0.7, -1.2], [1.5, 0.4]]), np.array([0, 1]), np.random.default_rng(3)

@@ -73,7 +73,7 @@ LAWS = {
 
 
 @pytest.mark.usefixtures("_numpyro_promotion")
-@pytest.mark.slow_cases("binomial-False", "logistic-False", "dispersion learnt-False")
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("name", CASES)
 def test_the_density_is_that_of_the_program(name, dense):
@@ -124,6 +124,7 @@ def test_the_density_is_that_of_the_program(name, dense):
     np.testing.assert_allclose(ours - ours[0], np.array(theirs) - theirs[0], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_the_prior_is_that_of_numpyro(k):
@@ -150,6 +151,7 @@ def test_the_prior_is_that_of_numpyro(k):
     np.testing.assert_allclose(symmetric(pairs[0], k), drawn[0] @ drawn[0].T, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_unit_of_the_response_does_not_matter():
     one, other = (sampled(growth(6, 5, unit=unit), method=bd.HMC(dtype="float64")) for unit in (1.0, 1024.0))
     one, other = (bd.groups.dataset(post, "posterior") for post in (one, other))
@@ -158,6 +160,7 @@ def test_the_unit_of_the_response_does_not_matter():
         np.testing.assert_allclose(other[name].values, factor * one[name].values, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_variables_have_the_names_of_terms_and_pairs():
     data = growth(6, 5)
     data["load"] = np.random.default_rng(3).normal(size=30)
@@ -171,6 +174,7 @@ def test_variables_have_the_names_of_terms_and_pairs():
     assert float(bd.groups.dataset(post, "constant_data")[f"{term}|correlation_eta"]) == 2.0
 
 
+@pytest.mark.slow
 def test_files_predictions_and_new_subjects(tmp_path):
     data = growth(6, 10)
     post = sampled(data, draws=300, chains=2)
@@ -212,6 +216,7 @@ def test_the_prior_has_the_correlation(shape, eta):
     assert table.loc[f"{TERM}|correlation", ["family", "scale"]].tolist() == ["lkj", f"eta {eta:g}"]
 
 
+@pytest.mark.slow
 def test_the_shape_of_the_correlations_is_that_of_the_posterior_and_its_file(tmp_path):
     data, shape = growth(6, 5), {"correlation_shape": 4.5}
     post = sampled(data, **shape)
@@ -243,7 +248,7 @@ def test_a_bad_shape_is_refused_by_every_function(formula, shape, message):
 COUNTED = {"binomial": bd.Binomial(), "negative binomial": bd.NegativeBinomial()}
 
 
-@pytest.mark.default_cases("negative binomial")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTED)
 def test_counts_with_correlated_effects(name, tmp_path):
     """Draws, the rows' densities by SciPy's laws, predictions of subjects that are not there, and files."""

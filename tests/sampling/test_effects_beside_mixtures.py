@@ -53,7 +53,7 @@ def scales_by_scipy(name, s):
     return local[:, :2] * 0.3 * local[:, 2:]
 
 
-@pytest.mark.slow_cases("laplace-ill ~ a + b + (1 | site)-None-False", "0.6-False")
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize(
     ("name", "formula", "known"),
@@ -137,6 +137,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "loss", "formula"), CASES)
 def test_from_a_formula_to_files_and_predictions(name, loss, formula, tmp_path):
     data, model = table(), model_of(name, loss)
@@ -207,6 +208,7 @@ def test_point_fits_and_priors_of_no_form_are_refused():
         RandomEffects(bd.HalfNormal(1.0), ["1|g"], [["a"]], [1.0])
 
 
+@pytest.mark.slow
 def test_correlated_effects_of_known_scales_are_sampled():
     """Their prior terms are those of the normal law of two effects."""
     formula, data = "y ~ a + (a | site)", table()

@@ -63,7 +63,7 @@ def sampled(stated, method, **more):
     return groups_of(stated, method, **more).posterior
 
 
-@pytest.mark.default_cases("2-mean")
+@pytest.mark.slow
 @pytest.mark.parametrize("centre", [None, "mean"])
 @pytest.mark.parametrize("joint_moves", [0, 2])
 def test_masks_are_summed_out_at_a_fixed_rate(averages, assert_means, centre, joint_moves):
@@ -93,7 +93,7 @@ METHODS = {
 }
 
 
-@pytest.mark.default_cases("0.4-mean-dense")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 @pytest.mark.parametrize(("rate", "centre"), [(0.0, None), (0.4, "mean")])
 def test_every_sampler_without_masks_has_it(averages, assert_means, method, rate, centre):
@@ -102,7 +102,7 @@ def test_every_sampler_without_masks_has_it(averages, assert_means, method, rate
     assert_means(sampled(model(bd.Fixed(rate), centre), method, target="marginalised"), expected)
 
 
-@pytest.mark.default_cases("hmc")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(), bd.HMC(limits=LIMITS["rows"])], ids=["gibbs", "hmc", "rows"])
 def test_a_learnt_scale_goes_with_it(averages, assert_means, method):
     sigma = np.exp(np.linspace(-5, 2.5, 80))[:, None, None]
@@ -117,6 +117,7 @@ def test_a_learnt_scale_goes_with_it(averages, assert_means, method):
     assert_means(post, dict(zip(("weight", "intercept", "weight_scale"), found, strict=True)))
 
 
+@pytest.mark.slow
 def test_a_file_and_the_log_prior_have_it(tmp_path):
     with pytest.warns():
         post = groups_of(model(bd.Fixed(0.4), "mean"), bd.Gibbs(), draws=10, tune=10)

@@ -66,7 +66,7 @@ def watched(function, seen):
     return call
 
 
-@pytest.mark.default_cases("classes")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BRANCHES)
 def test_no_key_is_both_split_and_folded(name, monkeypatch):
     """``fold_in(key, i)`` is ``split(key, n)[i]``: the same random numbers twice, which JAX's check does not see."""
@@ -91,13 +91,14 @@ def test_no_key_is_used_twice_under_numpyro(method):
         mcmc.run(jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_no_key_of_a_distribution_is_used_twice():
     with jax.debug_key_reuse(True):
         for law in (PolyaGamma(70.3, jnp.ones(4)), GeneralizedInverseGaussian(0.3, 1.0, jnp.ones(3))):
             law.sample(jax.random.key(0), (2,))
 
 
-@pytest.mark.default_cases("gibbs, no masks")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_keys_of_another_kind(name):
     """Hardware keys, which are four words long, as the seed and as what a number is made into."""

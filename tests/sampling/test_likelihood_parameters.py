@@ -98,6 +98,7 @@ def test_the_density_is_that_of_the_program(kind):
     np.testing.assert_allclose(difference, difference[0], rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [NONE, bd.Fixed(0.3), bd.PerFeature(bd.Beta(2, 3))], ids=["plain", "inside", "masks"])
 @pytest.mark.parametrize("kind", CASES)
 def test_slopes_are_those_of_the_density(kind, rates, monkeypatch):
@@ -119,7 +120,7 @@ def test_slopes_are_those_of_the_density(kind, rates, monkeypatch):
             np.testing.assert_allclose(found.gradient[0], (up - down) / (2 * step), rtol=2e-5, atol=2e-4)
 
 
-@pytest.mark.slow_cases("quantile")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 def test_gibbs_draws_what_is_learnt_from_its_conditional(kind):
     """Given scores, from a start far away, without an intercept: the law on a grid; false-alarm rate 1e-4 each."""
@@ -151,7 +152,7 @@ def test_gibbs_draws_what_is_learnt_from_its_conditional(kind):
     assert stats.kstest(drawn, lambda t: np.interp(t, grid, law)).pvalue > FALSE_ALARM
 
 
-@pytest.mark.default_cases("masks-squared", "plain-quantile")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["squared", "quantile"])
 @pytest.mark.parametrize("rates", [NONE, bd.PerFeature(bd.Beta(1, 5))], ids=["plain", "masks"])
 def test_the_unit_of_the_response_does_not_matter(kind, rates):
@@ -176,6 +177,7 @@ def test_the_unit_of_the_response_does_not_matter(kind, rates):
         assert np.all(apart <= 1e-6 * here.std(("chain", "draw")))
 
 
+@pytest.mark.slow
 def test_intervals_cover_where_the_unit_is_none_of_one():
     """A straight line of a spread of fifty: its slope is found, and nine of ten responses lie in their intervals."""
     rng = np.random.default_rng(0)
@@ -194,6 +196,7 @@ def test_intervals_cover_where_the_unit_is_none_of_one():
         assert 0.84 < inside.mean() < 0.96
 
 
+@pytest.mark.slow
 def test_predictions_and_scores_take_each_draw_s_value():
     """Log-likelihoods of given draws are those of scipy; expected counts and simulated ones follow."""
     rng = np.random.default_rng(5)
@@ -282,6 +285,7 @@ def test_a_fit_reports_the_variance_of_its_residuals(tmp_path):
     assert bd.fit(bd.Model(bd.Squared(variance=1.0), rates=NONE), X, NUMBERS).sigma is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variance", "wrong"), [(1e-3, True), (3.0, False), (2e3, True)])
 def test_a_response_that_its_likelihood_does_not_allow_is_a_problem(variance, wrong):
     with warnings.catch_warnings():

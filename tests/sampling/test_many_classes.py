@@ -179,12 +179,13 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.default_cases("per feature, unbiased")
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "method", "weights", "storage"), CASES.values(), ids=CASES)
 def test_posterior_means_are_exact(model, method, weights, storage):
     compare(model, method, weights, storage)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
 def test_scale_mixtures_without_masks_have_exact_means():
     model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=bd.Laplace(0.7), C=0.6)
@@ -193,6 +194,7 @@ def test_scale_mixtures_without_masks_have_exact_means():
     assert "Gibbs" in bd.groups.dataset(post, "posterior").attrs["method"]
 
 
+@pytest.mark.slow
 def test_density_without_masks_is_the_energy_of_the_fit():
     """Value and gradient, for both forms and three kinds of noise; coordinates are contrasts, so is the gradient."""
     X, y = problem()
@@ -218,6 +220,7 @@ def test_density_without_masks_is_the_energy_of_the_fit():
                 np.testing.assert_allclose(found.gradient[c], expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learnt", [False, True])
 def test_recorded_density_is_that_of_the_model(learnt):
     """``lp`` of random states against the density of all variables, masks included, by its definition."""

@@ -223,6 +223,7 @@ def test_arviz_converts_the_draws_under_names_given_to_it(vectorised):
     assert "weight" in str(az.summary(post))
 
 
+@pytest.mark.slow
 def test_arviz_reads_dims_from_a_program(vectorised):
     import arviz as az
 
@@ -233,6 +234,7 @@ def test_arviz_reads_dims_from_a_program(vectorised):
     np.testing.assert_array_equal(bd.groups.dataset(post, "observed_data")["y"], Y == 1)
 
 
+@pytest.mark.slow
 def test_chains_go_on_with_the_key_they_are_given():
     """MCMC continues a run by writing a key into the state: another key gives other draws, the same one the same."""
     kernel = bd.NumpyroKernel(PLAIN, X, Y)
@@ -247,6 +249,7 @@ def test_chains_go_on_with_the_key_they_are_given():
     assert np.all(step(one).z["weight"] != one.z["weight"])  # and further, not the same number again
 
 
+@pytest.mark.slow
 def test_old_keys_and_new_ones_are_the_same():
     kernel = bd.NumpyroKernel(PLAIN, X, Y)
     first = jax.jit(lambda key: kernel.sample(kernel.init(key, 2, None, (), {}), (), {}).z["weight"])
@@ -304,6 +307,7 @@ def small():
 NONE, HALF = bd.Fixed(0.0), bd.Fixed([0.5, 0.5])
 
 
+@pytest.mark.slow
 def test_block_keeps_the_posterior():
     """Means of 500 chains of draws given the last ones, each within 5 standard errors."""
     (X, y), model, draws = small(), bd.Model(bd.Hinge(), rates=NONE), 200
@@ -324,6 +328,7 @@ def test_block_keeps_the_posterior():
     assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -411,6 +416,7 @@ def test_the_block_says_what_it_needs():
         call(key, {"weight": jnp.zeros(2)}, {"scale": jnp.ones(())})
 
 
+@pytest.mark.slow
 def test_the_block_takes_names_and_scales_of_each_weight():
     model = bd.Model(rates=NONE, fit_intercept=False)
     block = bd.WeightsBlock(model, X, Y, scale="spread", weight="beta")
@@ -421,6 +427,7 @@ def test_the_block_takes_names_and_scales_of_each_weight():
     assert pickle.loads(pickle.dumps(block)).sites == ["beta"]
 
 
+@pytest.mark.slow
 def test_row_weights_are_repetitions():
     """One draw from the same key with a row twice and with weight two, where the loss needs no auxiliary variables."""
     model = bd.Model(bd.Squared(variance=1.0), rates=NONE)

@@ -61,7 +61,7 @@ def sampled(model, method, X, y, **options):
         return bd.sample(model, X, y, method=method, **options)
 
 
-@pytest.mark.default_cases("marginalised, with a scale")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_of_numbers_it_is_taken_off_the_response(name):
     """The same key, and a loss of ``y − s``: the chains are the same but for round-off, for which they are short."""
@@ -94,7 +94,7 @@ def density_of(problem, theta):
     return density, operands, found.prior - jnp.sum(found.cost, axis=1), found.gradient
 
 
-@pytest.mark.default_cases("fixed-hinge", "free-logistic")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOLLOWED)
 @pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.Fixed(0.3), bd.PerFeature()], ids=["none", "fixed", "free"])
 def test_a_constant_is_the_intercept_of_every_density(name, rates):
@@ -127,7 +127,7 @@ def test_a_column_of_known_weight_is_an_offset_of_every_density(name):
     assert isinstance(density, Density)
 
 
-@pytest.mark.default_cases("hinge")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["logistic", "hinge", "negative binomial"])
 def test_gibbs_and_hmc_have_one_density(name):
     """Without masks: ``lp`` of states of the one and of the other differ by a constant, wherever they are."""
@@ -148,7 +148,7 @@ def test_gibbs_and_hmc_have_one_density(name):
         np.testing.assert_allclose(difference, np.full(6, difference[0]), atol=1e-12 * np.abs(recorded).max())
 
 
-@pytest.mark.default_cases("groups")
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [bd.PerFeature(), bd.PerGroup([0, 0, 1])], ids=["features", "groups"])
 def test_scores_of_a_state_are_those_of_its_weights_and_masks(rates):
     """After sweeps and joint moves, whichever of them moved a score."""
@@ -169,6 +169,7 @@ def test_scores_of_a_state_are_those_of_its_weights_and_masks(rates):
             np.testing.assert_allclose(state.score, score, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_joint_moves_go_with_a_constant_as_with_the_intercept():
     """The same key, the metric moved along: the same trajectories, masks and decisions."""
     with jax.enable_x64(True):
@@ -195,7 +196,7 @@ def approximation_of(problem):
         return approximate_scores(*given, *bind_density("HMC", *given, False, "float64"), "rows", "float64")
 
 
-@pytest.mark.default_cases("logistic-weights", "poisson-scores", "logistic-free rates")
+@pytest.mark.default_cases("logistic-weights")
 @pytest.mark.parametrize("find", ["weights", "scores", "free rates"])
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
 def test_approximations_follow_it(name, find):
@@ -214,6 +215,7 @@ def test_approximations_follow_it(name, find):
     np.testing.assert_allclose(same, factor, atol=0.05 * np.abs(factor).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
 def test_the_kernel_of_scores_has_the_density_of_weights(name):
     """``½‖z‖² + Σ r_i`` and minus the log density differ by a constant, wherever the weights are."""
@@ -231,6 +233,7 @@ def test_the_kernel_of_scores_has_the_density_of_weights(name):
         np.testing.assert_allclose(difference, np.full(5, difference[0]), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_it_is_stored_and_read_again(tmp_path):
     X, score, offset = data()
     y = np.floor(np.exp(score))
@@ -270,6 +273,7 @@ def test_it_is_stored_and_read_again(tmp_path):
         bd.posterior_predictive(again, X[kept], offset=0.0)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_offset_is_refused(tmp_path):
     X, score, offset = data()
     model, folder = bd.Model(rates=bd.Fixed(0.0)), tmp_path / "run"

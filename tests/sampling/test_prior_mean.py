@@ -77,6 +77,7 @@ def test_masks_are_summed_out_at_a_shared_rate(averages, assert_means, unbiased,
     assert_means(post, {"weight": expected[:2], "rate": expected[2:]})
 
 
+@pytest.mark.slow
 def test_rates_of_each_feature_follow_weights_about_a_mean(averages, assert_means):
     """With one feature: the update of a single weight and rate, for noise whose multiplier depends on the rate."""
     weight, rate = np.meshgrid(
@@ -101,7 +102,7 @@ def bound(weights, rate):
     return -np.sum(np.log(2 * np.cosh(np.sqrt(mean**2 + var) / 2)) - SIGN[:, None, None] * mean / 2, axis=0)
 
 
-@pytest.mark.default_cases("cholesky")
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["cholesky", "woodbury", "conjugate_gradient"])
 def test_every_gaussian_draw_has_the_mean(averages, assert_means, weights):
     expected = averages(log_prior(W) + bound(W, 0.4), *W)
@@ -118,7 +119,7 @@ GRADIENTS = {
 }
 
 
-@pytest.mark.default_cases("0.4-hmc")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", GRADIENTS.values(), ids=list(GRADIENTS))
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 def test_gradient_samplers_have_the_mean(averages, assert_means, method, rate):
@@ -153,6 +154,7 @@ def test_a_learnt_scale_is_about_the_mean(averages, assert_means, method, rate):
     assert_means(post, {"weight": expected[:2], "weight_scale": expected[2:]})
 
 
+@pytest.mark.slow
 def test_a_learnt_scale_with_masks_is_about_the_mean(averages, assert_means):
     expected = learnt(averages, 0.4, lambda w, rate: log_mixture(w, rate, 1.0))
     post = sampled(model(rates=bd.Fixed(0.4), prior=LEARNT), bd.Gibbs(), draws=800)

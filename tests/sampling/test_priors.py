@@ -44,6 +44,7 @@ def test_priors_keep_the_protocol(prior):
     assert all(value.shape == (5,) for value in found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_laplace_scales_given_weights(dtype):
     """``1/τ² ~ IG(1/(b|w|), 1/b²)`` (Park & Casella 2008); at w = 0 ``τ²/b²`` is a chi-square with one degree."""
@@ -90,6 +91,7 @@ def test_horseshoe_weights_and_scales_keep_their_joint_law(dtype):
     assert_same_law(size(weight[:, 2]) - log(new.local[:, 2]), size(other_weight[:, 2]) - log(other.local[:, 2]))
 
 
+@pytest.mark.slow
 def test_extreme_weights_give_finite_precisions():
     weight = jnp.asarray([[0.0, 1e-30, 1e4, 1e12]])
     for prior in (bd.Laplace(1.0), bd.Horseshoe(1.0)):
@@ -100,7 +102,7 @@ def test_extreme_weights_give_finite_precisions():
             assert np.all(np.asarray(precision) > 0)
 
 
-@pytest.mark.default_cases("float32")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_noise_variance_given_scores(dtype):
     """``σ² ~ InverseGamma(a + ½Σs, b + ½Σs (y − score)²)``, after slices from a start far away."""
@@ -122,6 +124,7 @@ def test_noise_variance_given_scores(dtype):
     assert_law(1 / np.asarray(drawn, float), stats.invgamma(shape, scale=scale).cdf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "accuracy"), [("float32", 2e-3), ("float64", 1e-9)])
 def test_beta_density_of_a_group(dtype, accuracy):
     """Against scipy, up to strengths where the plain formula loses all digits in single precision."""
@@ -210,6 +213,7 @@ def test_errors_name_the_argument(make, words):
         make()
 
 
+@pytest.mark.slow
 def test_posterior_names_groups_and_priors():
     model = bd.Model(
         bd.Squared(variance=bd.InverseGamma(3.0, 1.0)),

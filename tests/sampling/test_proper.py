@@ -71,6 +71,7 @@ def test_the_evidence_of_a_horseshoe_is_infinite_if_and_only_if_the_classes_are_
     assert "the features separate the two classes" in refused(model, *APART)
 
 
+@pytest.mark.slow
 def test_separation_is_found():
     """Against every direction of the plane."""
     rng, found = np.random.default_rng(0), []
@@ -176,6 +177,7 @@ def random_terms(levels, y, scale, features=None):
     return ""
 
 
+@pytest.mark.slow
 def test_a_random_scale_without_a_mean_is_refused_in_its_own_words():
     """The effects separate the classes: two levels, one of each class."""
     apart, mixed = list("aabbaa"), list("aabbab")
@@ -195,6 +197,7 @@ def test_a_random_scale_without_a_mean_is_refused_in_its_own_words():
     assert "bd.Laplace" not in both  # random terms take a normal prior of the features
 
 
+@pytest.mark.slow
 def test_features_with_a_proper_scale_do_not_make_a_random_scale_improper():
     """The feature separates the classes, its normal weight has a mean, and no effects separate them."""
     table = pd.DataFrame({"x": [1.0, 2.0, 3.0, -1.0, -2.0, -3.0], "g": list("ababab"), "y": list("nnnyyy")})

@@ -46,7 +46,7 @@ def problem_of(model, data, scale=None):
     return Problem.of(found.model, found.X, found.y, feature_names=found.feature_names)
 
 
-@pytest.mark.slow_cases("fixed rates", "relative scale")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_density_of_gradient_samplers_is_that_of_the_model(name):
     """Against sums over rows written out, at differences between points: masks integrated by the same quadrature."""
@@ -83,6 +83,7 @@ def test_the_density_of_gradient_samplers_is_that_of_the_model(name):
     np.testing.assert_allclose(density - density[0], expected - expected[0], rtol=0, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_rates_of_columns_without_noise_have_no_part():
     """With the columns at rate 0 the density is that of fixed rates, to rounding."""
     data = table(3, sites=4, rows=6)
@@ -102,7 +103,7 @@ def test_rates_of_columns_without_noise_have_no_part():
     np.testing.assert_allclose(values[0], values[1], rtol=1e-12)
 
 
-@pytest.mark.default_cases("gibbs")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(), bd.NUTS()], ids=["gibbs", "hmc", "nuts"])
 def test_samplers_keep_effects_without_noise(method):
     data = table(4, sites=5, rows=4)
@@ -144,6 +145,7 @@ def test_losses_of_every_kind_take_random_terms(loss, response):
     assert np.all(np.isfinite(bd.predict(post, data.assign(site="new"), unseen="draw").mean))
 
 
+@pytest.mark.slow
 def test_reweighting_keeps_effects_by_level():
     data = table(6, sites=4, rows=5)
     with warnings.catch_warnings():

@@ -117,9 +117,7 @@ def bound_of(name, form, monkeypatch):
     return bind_start("HMC", problem.centring.model, problem.data, problem.rate_map, True, "float64", "dense")
 
 
-@pytest.mark.default_cases(
-    "side by side-levels", "crossed-eigenvectors", "features-levels", "three-eigenvectors", "one-shares"
-)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "form"),
     [*((name, form) for name in [*CASES, *MORE] for form in ("levels", "eigenvectors")), ("one", "shares")],
@@ -146,6 +144,7 @@ def test_the_map_is_exact(monkeypatch, name, form):
     np.testing.assert_allclose(offset, offset[0], rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_jacobian_of_shares_is_that_of_the_map(monkeypatch):
     """Shares are approximate for several scales, and their density is not."""
     with jax.enable_x64(True):

@@ -29,7 +29,7 @@ def exact(averages):
 
 
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
-@pytest.mark.default_cases("gibbs")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC()], ids=["gibbs", "hmc"])
 def test_means_are_those_of_the_grid(averages, assert_means, method):
     model = bd.Model(bd.NegativeBinomial(), rates=bd.Fixed(0.0), intercept_prior=LEVEL)

@@ -56,7 +56,7 @@ def test_laws_are_those_of_scipy(prior):
     assert prior.has_mean == np.isfinite(reference.mean())
 
 
-@pytest.mark.default_cases("weights0-prior0", "weights1-prior1")
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [bd.HalfNormal(0.7), bd.HalfCauchy(2.5)])
 @pytest.mark.parametrize("weights", [[0.3, -1.0, 2.0], [1e-4, 0.0, -2e-4]])
 def test_scales_given_weights(prior, weights):
@@ -147,7 +147,7 @@ def test_the_program_states_the_same_density():
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-9)
 
 
-@pytest.mark.default_cases("groups")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_density_and_gradient_of_gradient_samplers(name):
     """Against scipy and the determinant of the map; the slope against autodiff, but where it is rounded."""
@@ -179,6 +179,7 @@ def test_density_and_gradient_of_gradient_samplers(name):
     np.testing.assert_allclose(evaluation.gradient, slope, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_map_decouples_a_gaussian_posterior():
     """One scale and a squared loss: at any scale ζ is standard normal, so that the density depends on δ alone."""
     model = bd.Model(bd.Squared(variance=1.0), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(2.0)))
@@ -200,6 +201,7 @@ def draws_of(model, method, chains=64, tune=200, draws=400, seed=3):
         return natural(run(kernel, operands, as_key(seed), tune=tune, draws=draws, chains=chains, progress=False).draws)
 
 
+@pytest.mark.slow
 def test_the_recorded_density_is_that_of_weights_and_scales():
     drawn = draws_of(MODELS["groups"], bd.Gibbs(), draws=5)
     flat = {name: np.asarray(value, float).reshape(320, *value.shape[2:]) for name, value in drawn.items()}
@@ -212,6 +214,7 @@ def test_the_recorded_density_is_that_of_weights_and_scales():
 QUICK = {"draws": 20, "tune": 20, "chains": 2, "progress": False}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
 def test_posterior_and_prior_hold_the_scales(tmp_path):
     prior = bd.Normal(bd.HalfNormal([1.0, 2.0]), groups={"a": [0, 2], "b": [1]}, relative=True)

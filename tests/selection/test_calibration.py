@@ -109,6 +109,7 @@ def test_an_intercept_has_to_gain_a_unit_of_log_likelihood(shift):
     assert (found.intercept != 0) == (shift >= 0.5)
 
 
+@pytest.mark.slow
 def test_several_classes_have_one_slope():
     """That of scikit-learn's logistic regression with one coefficient: differences of scores, pair by pair."""
     X, _ = noisy()
@@ -133,6 +134,7 @@ def test_several_classes_have_one_slope():
         assert tempered.slope * abs(times) == pytest.approx(best if times > 0 else least, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_fit_without_weights_has_the_shares_of_the_classes():
     """Fits of folds have some: the threshold of their scores once put all rows of new data into the rare class."""
     X, _ = noisy(n=400)

@@ -21,7 +21,7 @@ def noisy(n=150, p=8, seed=0):
     return X, np.where(X[:, :3].sum(axis=1) + 1.5 * rng.normal(size=n) > 0, "up", "down")
 
 
-@pytest.mark.slow_cases("DropoutSVCCV")
+@pytest.mark.slow
 @pytest.mark.parametrize(("plain", "searched"), PAIRS)
 @pytest.mark.parametrize("several", [False, True])
 def test_scores_and_choice_are_grid_search(plain, searched, several):
@@ -92,7 +92,7 @@ def test_default_candidates():
     assert gaussian.best_rates_ is None
 
 
-@pytest.mark.slow_cases("DropoutSVCCV")
+@pytest.mark.slow
 @pytest.mark.parametrize("searched", BOTH)
 def test_sparse_equals_dense_and_processes_change_nothing(searched):
     X, y = noisy()

@@ -37,6 +37,7 @@ def test_given_rates_or_a_given_C_choose_nothing():
     assert cv.C_ == bd.DropoutLogisticRegression().fit(X, y).C_
 
 
+@pytest.mark.slow_cases("SVRCV")
 @pytest.mark.parametrize("kind", [bd.DropoutRidgeCV, bd.DropoutSVRCV])
 @pytest.mark.parametrize("rates", [None, [0.0, 0.2]])
 @pytest.mark.parametrize("units", [(1e-5, 1.0), (1e5, 1.0), (1.0, 1e-5), (1e-5, 1e5)])

@@ -174,6 +174,7 @@ def test_the_choice_is_by_the_weighted_mean_over_rows_whatever_the_folds(cv):
         assert (noisy.loss, noisy.error) == (pytest.approx(mean), pytest.approx(spread))
 
 
+@pytest.mark.slow
 def test_losses_of_rows_left_out_alone_are_checked_in_any_unit():
     """The refits without the most influential rows are those of the response in another unit."""
     rng = np.random.default_rng(0)

@@ -82,6 +82,7 @@ def test_a_row_is_judged_by_its_error_and_the_log_loss_of_its_score(size):
     np.testing.assert_array_equal(several >= 1 + np.log(2), score.argmax(axis=1) != y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", ["plain", "search"])
 def test_the_stated_loss_is_that_of_estimators_on_the_folds(kind, classes):
@@ -106,6 +107,7 @@ def test_the_stated_loss_is_that_of_estimators_on_the_folds(kind, classes):
         assert np.all(np.abs(one.losses - expected) < miss)
 
 
+@pytest.mark.slow
 def test_noise_that_errs_less_is_chosen_at_a_small_C():
     """A small C makes all scores small, and the log loss of a pseudo-likelihood then prefers the larger ones.
 
@@ -146,6 +148,7 @@ def test_a_margin_is_a_scale_of_the_weights(kind):
         fitted(-1.0)
 
 
+@pytest.mark.slow
 def test_the_choice_of_C_is_that_of_the_search_and_given_rates_choose_nothing():
     X, y = reviews(240, 1)
     model = bd.DropoutSVC().fit(X, y)

@@ -84,14 +84,10 @@ def gap(name, make, n, folds, *, drawn=False, groups=None):
 
 
 # Scores of a path on the folds of a splitter are those of `cross_val_score` (`test_path.py`).
-DEFAULT = (
-    *("DropoutSVC-5", "DropoutSVCCV-groups", "DropoutLogisticRegression-3", "DropoutLogisticRegressionCV-in order"),
-    *("DropoutLogisticRegressionCV-stratified", "score of folds-5", "RatePath-groups"),
-)
 CASES = [(name, split) for name in ESTIMATORS for split in SPLITTERS if name != "RatePath" or split in ("5", "groups")]
 
 
-@pytest.mark.default_cases(*DEFAULT)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "split"), CASES)
 def test_the_stated_score_is_the_true_one(name, split):
     cv, folds, drawn = SPLITTERS[split]
@@ -100,7 +96,7 @@ def test_the_stated_score_is_the_true_one(name, split):
     assert abs(mean) < 3.5 * error, (mean, error)
 
 
-@pytest.mark.default_cases("5-DropoutSVRCV", "groups-DropoutRidgeCV")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("split", ["5", "in order", "groups"])
 def test_the_stated_score_of_numbers_is_the_true_one(name, split):
@@ -112,7 +108,7 @@ def test_the_stated_score_of_numbers_is_the_true_one(name, split):
     assert abs(mean) < 3.5 * error, (mean, error)
 
 
-@pytest.mark.default_cases("1.5-DropoutLogisticRegression", "None-DropoutLogisticRegressionCV")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DropoutLogisticRegression", "DropoutLogisticRegressionCV"])
 @pytest.mark.parametrize("weight", [None, 1.5])
 def test_rows_left_out_one_at_a_time_state_the_true_score(name, weight):
@@ -133,7 +129,7 @@ class Weighted:
         return self.model.fit(X, y, sample_weight=weight)
 
 
-@pytest.mark.default_cases("DropoutSVC")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DropoutSVC", "DropoutLogisticRegressionCV"])
 def test_few_rows_state_the_true_score(name):
     mean, error = gap(name, lambda: ESTIMATORS[name](5), 20, 5)

@@ -38,6 +38,7 @@ def table(seed, rows=None, columns=None, positive=None):
     return scaler.transform(X[train][:, kept]), y[train], scaler.transform(X[test][:, kept]), y[test]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 def test_the_loss_of_the_choice_is_that_of_fits_without_each_row(several):
     """To a third of its standard error, where the approximation alone is off by more than a whole one."""
@@ -59,6 +60,7 @@ def test_the_loss_of_the_choice_is_that_of_fits_without_each_row(several):
         assert abs(quick - chosen[1].loss) > chosen[1].error
 
 
+@pytest.mark.slow
 def test_the_more_regular_of_equal_candidates_is_taken():
     """Within a quarter of a standard error, in pairs; a whole one if asked for; the best one by a user's score."""
     X, y, _, _ = table(5, 200, 20, 30)
@@ -76,6 +78,7 @@ def test_the_more_regular_of_equal_candidates_is_taken():
     assert scored.cv_results_["rank_test_score"][scored.best_index_] == 1
 
 
+@pytest.mark.slow
 def test_folds_are_taken_where_a_fit_without_a_row_is_another():
     """By default where rows are few beside the columns, or turn out to be too many that move the fit."""
     rng = np.random.default_rng(0)

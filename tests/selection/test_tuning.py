@@ -200,6 +200,7 @@ def test_a_dense_table_is_not_spoilt():
     assert found.to_dataset()["loss"].sizes == {"candidate": 5, "fold": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 def test_sparse_blocks_and_dense_choose_alike(several):
     X, y = noisy()
@@ -227,6 +228,7 @@ def test_the_model_takes_it_as_the_estimator_does():
     assert bd.fit(bd.Model(bd.Poisson(), rates=rates), X, counts).selection.scoring == "Poisson loss"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["softmax", "one_vs_rest"])
 def test_many_classes(form):
     X, y = (np.delete(part, 142, axis=0) for part in load_iris(return_X_y=True))  # which is a row twice
@@ -259,6 +261,7 @@ def test_unlabelled_rows_are_in_every_fold():
     np.testing.assert_allclose(mine[2], theirs[2], atol=5e-3)
 
 
+@pytest.mark.slow
 def test_the_climb_finds_the_choice_of_the_complete_search():
     """Within a standard error, in pairs; and tries fewer candidates."""
     X, y = noisy(200)
@@ -301,6 +304,7 @@ def test_ridge_search_is_that_of_scikit_learn():
     assert clone(tube).get_params()["epsilon"] == 0.1
 
 
+@pytest.mark.slow
 def test_classes_with_few_rows_are_held_out_as_often_as_they_can():
     X, y = noisy(40)
     y = np.r_[["up"] * 3, ["down"] * 37]
@@ -320,6 +324,7 @@ def test_classes_with_few_rows_are_held_out_as_often_as_they_can():
     assert few_rows(True, rows_of(1)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [bd.DropoutSVC(), bd.DropoutLogisticRegression()])
 def test_a_row_that_is_all_of_its_class_is_fitted_and_not_held_out(model):
     X, _ = noisy(40)
@@ -366,6 +371,7 @@ def test_where_there_are_no_folds_it_is_refused_with_advice():
     assert other.partial_fit(X, y).rates_.tolist() == [0.0] * 6
 
 
+@pytest.mark.slow
 def test_picture():
     from matplotlib import pyplot as plt
 

@@ -353,6 +353,7 @@ def test_squared_loss_without_dropout_is_the_exact_posterior(storage):
     np.testing.assert_allclose(apart.weight_sd, 1 / np.sqrt(np.diag(precision)[:5]), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_starts_follow_the_seed():
     X, y = data(n=80, p=6, seed=4)
     model = bd.Model(rates=bd.PerFeature())
@@ -508,7 +509,7 @@ def test_a_constant_offset_is_the_intercept(covariance):
     np.testing.assert_allclose(other.intercept_mean + 0.4, one.intercept_mean, atol=1e-4)
 
 
-@pytest.mark.slow_cases("0.0")
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_the_warning_says_that_weights_shrink_where_they_do(rate):
     """Weights of 200 rows against draws of the posterior: shrunk by a quarter at least with masks, not without."""

@@ -40,7 +40,7 @@ def cut_sparse(X, rows=250):
 STEPS = bd.Newton(tol=1e-15, preconditioner=Jacobi())
 
 
-@pytest.mark.default_cases("learnt rates-cut", "hinge-cut_sparse")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "place"), [*((name, cut) for name in MODELS), ("hinge", cut_sparse), ("learnt rates", cut_sparse)]
 )
@@ -58,7 +58,7 @@ def test_the_optimum_is_that_in_memory(two_classes, name, place):
         np.testing.assert_allclose(there.rate_posterior.law.a, here.rate_posterior.law.a, rtol=1e-12)
 
 
-@pytest.mark.default_cases("method1")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [bd.EM(tol=1e-9), bd.Newton(tol=1e-13)])
 def test_minimisers_and_weights(two_classes, method):
     """Weights as a Dask array, one of them zero; labels as a Dask array cut otherwise; the default preconditioners."""
@@ -72,6 +72,7 @@ def test_minimisers_and_weights(two_classes, method):
     np.testing.assert_allclose(there.objective_trace[-1], here.objective_trace[-1], rtol=10 * method.tol)
 
 
+@pytest.mark.slow
 def test_squared_loss(two_classes):
     X, _ = two_classes
     y = X @ np.arange(12.0) + 1
@@ -105,6 +106,7 @@ def test_three_classes_and_lazy_predictions(two_classes, name):
         np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_data_frames_keep_their_names(two_classes):
     X, y = two_classes
     frame = pd.DataFrame(X, columns=[f"c{d}" for d in range(12)])

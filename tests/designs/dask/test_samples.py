@@ -34,7 +34,8 @@ def weights(post):
     return bd.groups.dataset(post, "posterior")["weight"].values
 
 
-@pytest.mark.parametrize("place", ["dense", pytest.param("sparse", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["dense", "sparse"])
 def test_a_pass_is_that_of_blocks_read_one_after_another(two_classes, place):
     """To the last digit but that of another order of the sums, given the same approximation."""
     X, y = two_classes
@@ -96,6 +97,7 @@ def test_kinks_rates_and_checkpoints(two_classes, tmp_path, model):
         sample(cut(X + 1e-9), y, checkpoint=tmp_path / "run", **options)
 
 
+@pytest.mark.slow
 def test_refusals(two_classes):
     X, y = two_classes
     with pytest.raises(TypeError, match=r"got Gibbs.*take method=bd.HMC\(\)"):

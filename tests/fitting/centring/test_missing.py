@@ -34,6 +34,7 @@ def filled(X, centre):
     return np.where(np.isnan(X), centre, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [ZERO, bd.Dropout(unbiased=True, centre="mean")])
 def test_ridge_with_every_mask_written_out(holes, noise):
     """The expected squared error over the masks of what is there, those of what is missing being zero."""

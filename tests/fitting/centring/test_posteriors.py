@@ -33,6 +33,7 @@ def group(post, name):
     return bd.groups.dataset(post, name)
 
 
+@pytest.mark.slow
 def test_draws_are_those_of_shifted_columns(pair):
     about, zero = (group(post, "posterior") for post in pair)
     np.testing.assert_allclose(about["weight"], zero["weight"], rtol=1e-3, atol=1e-4)
@@ -44,6 +45,7 @@ def test_draws_are_those_of_shifted_columns(pair):
     assert "centred" not in group(pair[1], "posterior").attrs
 
 
+@pytest.mark.slow
 def test_the_log_likelihood_sums_over_masks_about_the_centre(pair, far, enumerated):
     X, y = far
     posterior, stored = group(pair[0], "posterior"), group(pair[0], "log_likelihood")["y"].values
@@ -57,6 +59,7 @@ def test_the_log_likelihood_sums_over_masks_about_the_centre(pair, far, enumerat
         np.testing.assert_allclose(again[chain, draw], exact, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_what_takes_a_posterior_takes_the_same_centre(pair, far, tmp_path):
     X, y = far
     shifted = X - CENTRE
@@ -99,6 +102,7 @@ def test_relative_prior_is_stored_with_absolute_scales(far):
     )
 
 
+@pytest.mark.slow
 def test_the_error_of_integrated_masks_and_its_weights_are_those_of_shifted_columns(far):
     X, y = far
     method = bd.HMC(correct=False)

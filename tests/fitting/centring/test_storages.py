@@ -102,6 +102,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow_cases("dask", "sparse blocks-softmax")
 @pytest.mark.parametrize(("storage", "model"), CASES)
 def test_fits_are_the_same(table, dense, model, storage):
     fit, found, said = fitted(MODELS[model], STORAGES[storage](table[0]), table[1])
@@ -137,7 +138,7 @@ def sampled(table):
     return draw
 
 
-@pytest.mark.slow_cases("mean")
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["csr", "sparse blocks", "blocks", "dask"])
 @pytest.mark.parametrize("centre", ["auto", "mean"])
 def test_posteriors_are_the_same(table, sampled, storage, centre):
@@ -183,6 +184,7 @@ def test_gibbs_draws_from_the_same_density(table, target):
     assert np.all(apart < 6 * np.sqrt((error**2).sum(axis=0)))
 
 
+@pytest.mark.slow
 def test_a_centre_does_not_fill_sparse_rows():
     rng = np.random.default_rng(2)
     n, p = 4500, 3000

@@ -56,6 +56,7 @@ def test_in_parts():
     np.testing.assert_allclose(left_out_scores(*given, room=100), at_once, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_moments_are_those_of_refits(rate):
     """Row by row to a tenth of what leaving the row out does to them; two problems beside each other."""
@@ -67,7 +68,8 @@ def test_moments_are_those_of_refits(rate):
     assert (np.linalg.norm(slow[1] - whole.var) > 0.1) == (rate > 0)
 
 
-@pytest.mark.parametrize(("learnt", "errors"), [pytest.param(False, 0.1, marks=pytest.mark.slow), (True, 0.5)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("learnt", "errors"), [(False, 0.1), (True, 0.5)])
 def test_differences_of_losses_are_those_of_refits(learnt, errors):
     """Between candidates, in standard errors of the difference; refits learn their rates anew."""
     X, y = table()
@@ -83,6 +85,7 @@ def test_differences_of_losses_are_those_of_refits(learnt, errors):
         assert abs(np.mean(quick - slow)) < errors * slow.std(ddof=1) / np.sqrt(len(y))
 
 
+@pytest.mark.slow
 def test_where_it_is_the_default():
     X, y = table()
     y = y[:, 0] > 0

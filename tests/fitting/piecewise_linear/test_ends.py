@@ -14,10 +14,10 @@ def rows(seed, n, p, share=1.0):
     return X, np.where(X[:, 0] + rng.normal(size=n) > 0, 1, -1)
 
 
-@pytest.mark.slow_cases("-EM")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [bd.Newton, bd.EM])
 @pytest.mark.parametrize("loss", [bd.Hinge(), bd.EpsilonInsensitive(0.1), bd.Quantile(0.3)], ids=str)
-@pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [(0,), (1, 2, 3, 4, 5)], ids=str)
 def test_a_tolerance_beyond_double_precision_costs_no_accuracy(loss, method, seeds):
     """Without noise: a fit of a tighter tolerance is no worse, takes no long way, and says how it ended."""
     for seed in seeds:
@@ -31,6 +31,7 @@ def test_a_tolerance_beyond_double_precision_costs_no_accuracy(loss, method, see
             assert fit.objective_trace[-1] <= least * (1 + 1e-9)
 
 
+@pytest.mark.default_cases("0.0")
 @pytest.mark.parametrize("rate", [0.0, 0.05, 0.4])
 def test_a_warm_start_never_ends_above_where_it_began(rate):
     for seed in range(8):

@@ -130,6 +130,7 @@ def test_rows_of_other_processes_are_nobodys_to_sum(monkeypatch):
     assert not has_steps(replace(whole, moments=whole.moments.without_variance()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [bd.Hinge(), bd.Hinge(expectation="gaussian"), bd.EpsilonInsensitive()], ids=repr)
 def test_fits_end_on_both_sides_of_the_rate_at_which_weights_vanish(loss):
     """Rounding grew as the weights shrank: steps ended at max_iter, or at 0 where that is not the optimum."""

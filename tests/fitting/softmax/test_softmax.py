@@ -37,6 +37,7 @@ def energy(X, y, form, rate=0.3, C=0.7, noise_weight=None, storage=np.asarray, n
     return SoftmaxEnergy(moments, form, K, y, np.full(N, C), share, precision)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_taylor_form_is_the_program(storage):
     X, y = problem()
@@ -153,6 +154,7 @@ def test_gaussian_form_of_two_classes_is_the_closed_form():
     np.testing.assert_allclose(chance, Logistic().expected_probability(gap, var, 1.0), atol=2e-3)
 
 
+@pytest.mark.slow
 def test_gaussian_form_against_many_points():
     """Three classes against 400,000 draws: Monte Carlo error 3e-3 at 5 standard errors, points 1e-2."""
     rng = np.random.default_rng(5)

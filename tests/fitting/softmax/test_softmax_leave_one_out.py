@@ -52,6 +52,7 @@ def stated(energy, X, y, weights, mean, rows):
     return jnp.sum(jnp.asarray(energy.loss_weight)[rows] * plain + 0.5 * jnp.asarray(energy.noise_weight)[rows] * extra)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [bd.Dropout(), bd.GaussianNoise(0.7), None], ids=["dropout", "gaussian", "none"])
 def test_hessian_and_steps_are_those_of_the_formula(noise):
     """The Hessian by JAX; the step without a row by its solution with matrices that are formed."""
@@ -102,6 +103,7 @@ def test_hessian_and_steps_are_those_of_the_formula(noise):
         np.testing.assert_allclose(cov[i, :-1, :-1], (alone[:, :-1] * var) @ alone[:, :-1].T, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["taylor", "gaussian"])
 def test_differences_of_losses_are_those_of_refits(form):
     """Between strengths, to a quarter of the standard error of the difference; refits learn their rates anew."""

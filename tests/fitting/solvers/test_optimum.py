@@ -85,6 +85,7 @@ def _block(K=3, seed=0):
     return X, sign
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_gradient_and_products_are_derivatives(loss):
     """Against JAX: the gradient of the energy and the exact Hessian's products, both in double precision."""

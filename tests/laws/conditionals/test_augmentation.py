@@ -55,6 +55,7 @@ def latent_scales(name, C):
     return size * np.array([0.03, 0.1, 0.25, 1.0, 4.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", POWERS)
 @pytest.mark.parametrize("name", CASES)
 def test_joint_over_conditional_is_the_pseudo_likelihood(name, rows, C, same):

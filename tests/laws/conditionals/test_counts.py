@@ -39,6 +39,7 @@ def sites(program, y, score, law, C, **values):
     return compute_log_probs(program, (score[:, None], y, law), {"C": C}, values, sum_log_prob=False)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", POWERS)
 @pytest.mark.parametrize("name", AUGMENTED)
 def test_given_the_variables_the_score_is_normal(name, rows, C, same):
@@ -73,6 +74,7 @@ def test_drawn_variables_have_the_stated_mean(name):
     np.testing.assert_allclose(np.asarray(pseudo.kappa).reshape(len(y), -1)[:, 0], y - trials / 2, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AUGMENTED)
 def test_the_sampler_records_the_density_of_the_program(name):
     """With masks and rates explicit, up to a constant: Gibbs' ``lp`` at several states of its own."""

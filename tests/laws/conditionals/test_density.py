@@ -162,6 +162,7 @@ def test_density_without_noise_is_the_plain_program(loss, same):
         _against_program(density, operands, statement.program, (jnp.asarray(X), _coded(loss, y)), same, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "structure", "storage"),
     [
@@ -231,10 +232,7 @@ def _check_gradient(loss, noise, rates, marginalised, same, thorough):
         same(here, there)
 
 
-@pytest.mark.slow_cases(
-    *("Logistic(expectation='gaussian')", "Logistic(expectation='aug", "Binomial(", "EpsilonInsensitive", "Squared"),
-    *("Hinge", "Poisson(expectation='taylor')"),
-)
+@pytest.mark.default_cases("Poisson(expectation='exact')")
 def test_gradient_is_that_of_the_value(loss, same, thorough):
     """Every loss under the noise with all five coefficients, and with masks integrated, whatever its bound."""
     if _is_refused(loss, NOISES[-1]):
@@ -273,13 +271,14 @@ def test_a_rounded_gradient_is_a_mean_of_gradients_and_leaves_the_density_alone(
     same(rounded.gradient, expected)
 
 
-@pytest.mark.slow_cases("shared", "per feature", "relative")
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [*FREE, None])
 def test_gradient_in_rates_of_every_structure(rates, same, thorough):
     _check_gradient(bd.Logistic(), bd.Dropout(unbiased=True), rates, False, same, thorough)
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, True])
 def test_a_row_without_noise_has_a_finite_gradient(losses, every):
     """A row of zeros under masks, and under Poisson noise, has a score without variance."""
     X, y, row_weight = _data()
@@ -312,6 +311,7 @@ def test_single_precision_is_double_precision_rounded(marginalised):
         assert np.max(gap) < accuracy * np.max(np.abs(wide))
 
 
+@pytest.mark.slow
 def test_rates_and_their_coordinates_are_inverse(same):
     X, y, row_weight = _data()
     density, _ = _bound(bd.Model(rates=FREE["groups"]), X, y, row_weight, False)
@@ -330,11 +330,12 @@ def exact_likelihood(loss, X, y, weight, intercept, rate):
     return np.log(np.sum(chance * term, axis=1)), np.sum(chance * np.log(term), axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "sd", "bound"),
     [(bd.Logistic(), 0.5, 0.015), (bd.Logistic(), 1.0, 0.1), (bd.Hinge(), 0.5, 0.045), (bd.Hinge(), 1.0, 0.16)],
 )
-@pytest.mark.parametrize("p", [pytest.param(3, marks=pytest.mark.slow), 10])
+@pytest.mark.parametrize("p", [3, 10])
 def test_error_of_normal_scores_against_all_masks(p, loss, sd, bound):
     """Root mean square error of a row's log-likelihood: features standard normal, rates uniform, weights of this sd.
 

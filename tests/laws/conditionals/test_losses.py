@@ -64,6 +64,7 @@ def test_without_noise_it_is_the_plain_loss(loss, same, plain):
     same(loss.value(y, mean, var), -plain(loss)(y, mean))
 
 
+@pytest.mark.slow
 def test_plain_likelihood_is_the_exponential_of_minus_the_loss_and_has_a_finite_log_everywhere():
     y, score = np.broadcast_arrays(np.array([1.0, -1.0])[:, None], np.linspace(-79, 79, 317)[None])
     loss, value = Logistic(), Logistic().plain_value_and_slope(y, score)[0]
@@ -152,6 +153,7 @@ def test_derivatives_are_those_of_the_value(loss, same):
         same(part, derivative)
 
 
+@pytest.mark.slow
 def test_derivatives_where_autodiff_cannot_reach(same):
     """The logistic loss at ``r = 0``: tanh(r/2)/(2r) = 1/4 − r²/48 + …, so φ_v = 1/8 and φ_vv = −1/96."""
     zero = jnp.zeros(1)
@@ -243,6 +245,7 @@ def _worst(draws, mean, sd):
     return np.max(np.abs(draws.mean(axis=1) - mean) / (sd / np.sqrt(draws.shape[1])))
 
 
+@pytest.mark.slow
 def test_hinge_draws_have_the_moments_of_the_latent_scale():
     # 1/λ is inverse Gaussian with mean 1/ν and shape 1, so λ has mean ν + 1 and variance ν + 2, on the margin too,
     # where ω = c²/λ itself has no mean.
@@ -257,6 +260,7 @@ def test_hinge_draws_have_the_moments_of_the_latent_scale():
     assert _worst(omega[tame], _expected_omega(Hinge())[tame], half[tame] ** 2 * nu[tame] ** -1.5) < LIMIT
 
 
+@pytest.mark.slow
 def test_epsilon_insensitive_draws_are_two_of_the_hinge():
     """ω = a + b and κ = a(y − ε) + b(y + ε) give both latent scales back: a = (ω(y + ε) − κ)/(2ε)."""
     C, y, mean, var = CELLS.T
@@ -271,6 +275,7 @@ def test_epsilon_insensitive_draws_are_two_of_the_hinge():
         assert _worst(part[tame], expected[tame], half[tame] ** 2 * nu[tame] ** -1.5) < LIMIT
 
 
+@pytest.mark.slow
 def test_quantile_draws_have_the_moments_of_their_mixture():
     """``κ = ωy + C(τ − ½)``, and ``λ = c²/ω`` is the hinge's of the residual; ω itself has no mean without one."""
     C, y, mean, var = CELLS.T

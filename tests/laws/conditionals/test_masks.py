@@ -114,6 +114,7 @@ def spread_rate(state, groups):
     return state["rate"] if groups is None else state["rate"][jnp.asarray(groups)]
 
 
+@pytest.mark.slow
 def test_mask_given_latent_scales(name, C, groups, data, state, same):
     """``logit P(α = 1) = log(1 − η) − log η + u(κ − ω(ψ₋ + u/2))``, ``u = w_d x_id``, ``ψ₋`` the score without it."""
     X, _ = data
@@ -164,6 +165,7 @@ def test_rate_given_masks(name, groups, data, state, same):
     assert np.ptp(conditional) > 1
 
 
+@pytest.mark.slow
 def test_weights_given_latent_scales_and_masks(name, C, groups, data, state, same):
     """``(b, w) | · ~ N(Q⁻¹Zᵀκ, Q⁻¹)``, ``Q = P + ZᵀΩZ``, ``Z = [1, X∘α]``, the intercept's prior flat."""
     X, _ = data

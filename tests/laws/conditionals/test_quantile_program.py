@@ -29,6 +29,7 @@ def log_factors(program, C, tau, latent_scale=None):
     return sum(sites[name] for name in sites if name not in ("weight", "intercept"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", QUANTILES)
 def test_the_program_is_the_normalised_loss(tau, same):
     loss = bd.Quantile(tau)
@@ -37,6 +38,7 @@ def test_the_program_is_the_normalised_loss(tau, same):
         same(log_factors(quantile.program, C, tau), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", QUANTILES)
 def test_joint_over_conditional_does_not_depend_on_the_latent_scale(tau, same):
     """The conditional is what the sampler draws from; the ratio is the plain program."""
@@ -61,6 +63,7 @@ def simulated():
     return X, X @ [1.0, -0.5] + 0.3, drawn
 
 
+@pytest.mark.slow
 def test_the_score_is_the_quantile_of_what_it_simulates(simulated):
     """Exact tests of the share below the score; false-alarm rate 1e-6 each."""
     _, score, drawn = simulated

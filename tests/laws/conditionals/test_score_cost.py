@@ -61,6 +61,7 @@ def integral(loss, mean, sd, power):
         return logsumexp(power * np.asarray(plain(mean + sd * z)) + norm.logpdf(z), b=half * share)
 
 
+@pytest.mark.slow
 def test_it_is_the_integral(loss):
     """Closed forms to 1e-10 of the larger of one and the value; 15 nodes to 2e-5 where the variance is 1 at most."""
     y, mean, var, power = grid()
@@ -107,7 +108,7 @@ def test_a_count_that_says_more_than_the_noise_leaves_open(loss, dtype, toleranc
             assert abs(here[0] - there) < tolerance * max(1.0, abs(there))
 
 
-@pytest.mark.slow_cases("EpsilonInsensitive")
+@pytest.mark.slow
 def test_slopes_are_those_of_the_value(loss, same, thorough):
     arguments = tuple(jnp.asarray(part) for part in grid())
 
@@ -121,6 +122,7 @@ def test_slopes_are_those_of_the_value(loss, same, thorough):
         same(here, there)
 
 
+@pytest.mark.slow
 def test_numpy_and_jax_agree(loss):
     """To 1e-8: JAX's ``log_ndtr`` is an asymptotic series below −20, off by 105/20⁸ at most."""
     plain = grid()

@@ -320,6 +320,7 @@ def test_a_file_that_is_written_to_in_the_middle_of_a_pass(tmp_path):
             load()
 
 
+@pytest.mark.slow
 def test_threads_end_with_their_pass():
     before = threading.active_count()
     design = Blocks([np.ones((3, 2))] * 5)

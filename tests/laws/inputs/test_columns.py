@@ -77,6 +77,7 @@ RESPONSES = {
 }
 
 
+@pytest.mark.default_cases("bd.elpd", "partial_fit")
 @pytest.mark.parametrize("name", CLASSES)
 def test_labels_are_the_same_whatever_holds_them(name):
     for kind, y in (("whole", WHOLE), ("true", TRUE), ("text", TEXT)):

@@ -281,7 +281,9 @@ KEPT = {"sample": SPARSE, "sample_factorization": SPARSE}
 ANYWHERE = ("fit", "DropoutLogisticRegression", "DropoutRidge", "predict", "log_likelihood", "elpd")
 
 
-@pytest.mark.slow_cases("FDROP", "CV", "sample", "of a fit", "marginal", "weights", "elpd", "softmax", "Latent")
+@pytest.mark.default_cases(
+    "DropoutRidge", "DropoutMatrixFactorization", "ExplicitCorruption", "MCFLogistic", "delete_features"
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_every_format_gives_the_same_answer(name, tmp_path):

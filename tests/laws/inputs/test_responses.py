@@ -126,7 +126,7 @@ def first():
     return {}
 
 
-@pytest.mark.slow_cases("quantiles", "successes of 8", "margins")  # whose forms are those of numbers and two classes
+@pytest.mark.slow_cases("counts", "classes", "successes", "quantiles", "margins")
 @pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind, (_, _, forms) in KINDS.items() for form in forms])
 def test_every_function_takes_each_form(first, kind, form):
     loss, y, forms = KINDS[kind]
@@ -142,6 +142,7 @@ TABLE = pd.DataFrame(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "loss", "y"),
     [

@@ -55,6 +55,7 @@ def test_a_generator_is_a_seed_that_it_draws(make):
     assert np.array_equal(*both)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
 def test_a_posterior_says_which_seed_was_drawn():
     model = bd.Model(rates=bd.Fixed(0.0))

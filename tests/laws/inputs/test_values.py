@@ -530,7 +530,10 @@ EXTREMES = {
 }  # fmt: skip
 
 
-@pytest.mark.slow_cases("FDROP", "CV", "MCF", "plots", "elpd", "SVC.fit")
+@pytest.mark.slow_cases(
+    *("Quantile", "SVC", "SVR", "Latent", "RatePath", "Corruption", "FDROP", "CV", "MCF", "plots"),
+    *("kfold", "loo", "elpd", "reweight", "variational"),
+)
 @pytest.mark.parametrize("where", [name for name in _ids() if {"y", *EXTREMES} & set(_parameters(CALLS[name][0]))])
 def test_extremes_are_answered_or_refused_by_name(where):
     import matplotlib.pyplot as plt

@@ -143,6 +143,7 @@ def test_constants_of_another_library_are_no_fault():
     assert bd.diagnose(bd.groups.assemble({"posterior": xr.Dataset(variables)})).ok
 
 
+@pytest.mark.slow
 def test_an_approximation_owns_up(build):
     post = _good(build)
     error = {"approximation": "masks are integrated", "approximation_error": 0.05}

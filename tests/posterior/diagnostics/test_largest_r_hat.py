@@ -45,7 +45,7 @@ def test_the_limit_is_that_of_an_analysis_of_variance():
         assert found**2 - 1 == pytest.approx(exact**2 - 1, rel=0.05)
 
 
-@pytest.mark.slow_cases("0.0", "-0.5", "0.8")
+@pytest.mark.slow
 @pytest.mark.parametrize(("draws", "correlation"), [(200, 0.0), (300, -0.5), (600, 0.7), (1000, 0.8)])
 def test_chains_that_agree_keep_to_their_limits(draws, correlation):
     """Four hundred quantities, each with the effective sample size of its own draws; one seed in a hundred fails.
@@ -69,6 +69,7 @@ def test_any_effective_sample_size_has_a_limit():
 # The diagnosis.
 
 
+@pytest.mark.slow
 def test_thousands_that_agree_are_not_told_off():
     """One in a hundred seeds fails."""
     found = diagnosis(chains(6, 240, 1000))
@@ -80,6 +81,7 @@ def test_thousands_that_agree_are_not_told_off():
     assert "No problem was found" in str(found)
 
 
+@pytest.mark.slow
 def test_a_chain_of_another_place_is_found():
     """All numbers of a chain off by 0.3 standard deviations, which of one number alone is hardly to be told."""
     values = chains(7, 250, 300)
@@ -89,6 +91,7 @@ def test_a_chain_of_another_place_is_found():
     assert "the chains disagree" in found.problems[0].text
 
 
+@pytest.mark.slow
 def test_one_number_of_thousands_is_found():
     """Off by 0.6 of its standard deviations in one chain; the limit itself is exceeded."""
     values = chains(8, 400, 800)
@@ -110,6 +113,7 @@ def test_a_slow_number_is_found():
     assert "effective sample size" in found.problems[1].text
 
 
+@pytest.mark.slow
 def test_a_number_is_held_to_its_own_limit():
     """One that mixes slowly may have the larger R-hat, and one that mixes well is told off for a smaller one."""
     values, sign = chains(11, 1500, 500), np.array([1, -1, 1, -1])[:, None]

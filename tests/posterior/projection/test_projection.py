@@ -180,6 +180,7 @@ def test_all_columns_without_noise_are_the_model(build):
     assert np.allclose(drawn, bd.groups.dataset(post, "posterior")["weight"].values, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_noise_is_averaged_into_what_is_projected(build):
     """Under noise the projection is nearest to E σ(s): its predictions have no mean error, by the intercept."""
     X, y = _logistic_table()
@@ -191,6 +192,7 @@ def test_noise_is_averaged_into_what_is_projected(build):
     assert abs(clean.mean - noised.mean).max() > 0.02
 
 
+@pytest.mark.slow
 def test_scores_of_folds_know_nothing_of_the_rows(build):
     """By hand: the search and the projection of the other rows, then the weighted average over draws."""
     X, y = _logistic_table()
@@ -291,6 +293,7 @@ def test_new_levels_have_no_scale_to_draw_an_effect_from():
         bd.predict(small, new, unseen="draw")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
 def test_a_fold_may_be_sampled_again(tmp_path):
     X, y = _logistic_table(n=60)
@@ -307,6 +310,7 @@ def test_a_fold_may_be_sampled_again(tmp_path):
         bd.diagnose(read)
 
 
+@pytest.mark.slow
 def test_what_is_printed_names_both_rules(build):
     X, y = _logistic_table()
     path = _project(_normal_draws(build, X, y), X, sizes=6)

@@ -28,6 +28,7 @@ def _sum(result):
     return result.elpd if hasattr(result, "elpd") else result.elpd_loo
 
 
+@pytest.mark.slow
 def test_rows_of_a_large_k_are_refitted_and_others_keep_their_scores():
     post = bd.sample(MODEL, X, Y, method=bd.Gibbs(), **OPTIONS)
     with pytest.warns(bd.InfluenceWarning, match="refit=True"):
@@ -43,6 +44,7 @@ def test_rows_of_a_large_k_are_refitted_and_others_keep_their_scores():
     assert _sum(result) == pytest.approx(after.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning", "ignore::bayesdrop.InfluenceWarning")
 def test_a_refit_is_the_run_without_the_row():
     """The same draws as of ``bd.sample`` without it; weights, an offset and pairs of counts as any others."""
@@ -64,6 +66,7 @@ def test_a_refit_is_the_run_without_the_row():
         assert scores[row] == pytest.approx(logsumexp(logs) - np.log(logs.size), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
 def test_a_refit_takes_the_table_that_was_sampled():
     table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
@@ -77,6 +80,7 @@ def test_a_refit_takes_the_table_that_was_sampled():
         np.testing.assert_array_equal(found[0], expected[0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning", "ignore::bayesdrop.NarrowIntervalsWarning")
 @pytest.mark.filterwarnings("ignore::bayesdrop.InfluenceWarning")
 @pytest.mark.parametrize("kind", ["variational", "projected"])

@@ -95,6 +95,7 @@ def summary(tree):
     return pick(group.mean(("chain", "draw"))), pick(sizes)
 
 
+@pytest.mark.slow
 def test_weights_mend_what_the_approximation_got_wrong(post, mended):
     """Five numbers, each within 4.5 standard errors (normal: a false alarm of 3.4e-5 in all)."""
     mean, sd, size = reference(2.0)
@@ -114,6 +115,7 @@ def test_weights_mend_what_the_approximation_got_wrong(post, mended):
     assert not any("masks" in problem.text for problem in bd.diagnose(mended).problems)
 
 
+@pytest.mark.slow
 def test_a_run_states_its_error(post):
     """At the very draws; errors of rows are held against all masks in ``noise_average/test_extremes.py``."""
     X, y = rows()
@@ -140,6 +142,7 @@ def corrected():
         return run(2.0, method=bd.HMC(), log_likelihood=True)
 
 
+@pytest.mark.slow
 def test_few_rows_are_corrected_without_being_asked(mended, corrected):
     """Draws, statistics and likelihoods are of one kind, what is said is said, and small errors are left alone."""
     found, mild = corrected, run(0.1, method=bd.HMC())
@@ -164,6 +167,7 @@ def test_few_rows_are_corrected_without_being_asked(mended, corrected):
     assert set(dataset(mild, "sample_stats")) > {"lp", "acceptance_rate"}
 
 
+@pytest.mark.slow
 def test_corrected_draws_keep_the_energies_of_their_trajectories(post, corrected):
     check_energies(post, corrected)
     old = {"show": False} if "show" in inspect.signature(arviz().plot_energy).parameters else {}
@@ -197,6 +201,7 @@ def e_bfmi(tree):
     return found if isinstance(found, np.ndarray) else found["energy"].values
 
 
+@pytest.mark.slow
 def test_weights_that_a_few_draws_decide():
     """A law too wide for more rows: first a warning, and a problem of the result; then a refusal."""
     X, y = rows(20)
@@ -207,6 +212,7 @@ def test_weights_that_a_few_draws_decide():
         bd.reweight(by_hand(2000, X, y, 3.0), X, y)
 
 
+@pytest.mark.slow
 def test_every_group_is_resampled_alike(post, mended):
     X, y = rows()
     before, after = (dataset(tree, "posterior") for tree in (post, mended))
@@ -270,6 +276,7 @@ def test_rows_of_another_scale_are_refused(loss, size, words):
         bd.reweight(by_hand(40, X, y, loss=loss), size * X, y)
 
 
+@pytest.mark.slow
 def test_what_needs_no_weights_and_what_does_not_fit(post, mended):
     X, y = rows()
     with pytest.raises(ValueError, match="they have been reweighted"):

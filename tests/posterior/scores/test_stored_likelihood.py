@@ -43,6 +43,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_a_file_has_the_numbers_in_memory(case, name, tmp_path, monkeypatch):
     post, X, y = case
@@ -60,6 +61,7 @@ def test_a_file_has_the_numbers_in_memory(case, name, tmp_path, monkeypatch):
     np.testing.assert_array_equal(values(again), values(stored))
 
 
+@pytest.mark.slow
 def test_scores_by_blocks_of_rows_are_those_of_all(case, tmp_path, monkeypatch):
     post, X, y = case
     expected = scores(bd.log_likelihood(post, X, y))
@@ -162,6 +164,7 @@ def test_rows_on_a_cluster_are_refused(case, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_streamed_rows_are_centred_once(case):
     """A run that adds log likelihoods, against those of the same rows in memory."""
     _, X, y = case

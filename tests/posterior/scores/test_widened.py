@@ -84,7 +84,7 @@ CASES = {
 }
 
 
-@pytest.mark.default_cases("centred")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_density_is_that_of_the_sampler(name):
     """Prior and likelihood under normal scores against the sampler's own, up to a constant; here two statements."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import stats
 
 import bayesdrop as bd
@@ -26,6 +27,7 @@ class KnownPrecisions:
         return jnp.tile(jnp.asarray([[0.5, 2.0, 9.0]], weight.dtype), (len(weight), 1)), scales
 
 
+@pytest.mark.slow
 def test_what_classes_have_in_common_follows_its_prior():
     """``Σ_k P_k w_k / √(Σ_k P_k)`` is standard normal of any weights, contrasts stay: Kolmogorov-Smirnov at 1e-6."""
     X, y, chains = np.random.default_rng(0).normal(size=(12, P)), np.arange(12) % K, 4000
@@ -53,6 +55,7 @@ def test_what_classes_have_in_common_follows_its_prior():
     np.testing.assert_allclose(after.score[2], np.einsum("cd,cdn,nd->cn", moved[0], masks, X), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_intercepts_given_all_else():
     """Contrasts of the intercepts against a grid over both, row weights included: Kolmogorov-Smirnov at 1e-6 each."""
     generator, chains = np.random.default_rng(2), 4000

@@ -289,6 +289,7 @@ def test_more_features_than_rows():
     compare(bd.Model(bd.Hinge()), BOTH, X=X, y=y)
 
 
+@pytest.mark.slow
 def test_a_feature_that_never_occurs_keeps_its_prior():
     X, y = problem()
     X[:, 1] = 0.0

@@ -137,7 +137,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.slow_cases("binomial", "quantile", "epsilon")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOSSES)
 def test_losses_against_a_grid(kind):
     loss = LOSSES[kind]
@@ -176,6 +176,7 @@ def by_site(X, **columns):
     return pd.DataFrame({f"x{j}": column for j, column in enumerate(X.T)} | columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learnt", [False, True])
 def test_random_terms_never_leave(learnt):
     """Normal responses against all models and grids of the scales of slab and effects."""
@@ -215,6 +216,7 @@ def test_random_terms_never_leave(learnt):
     np.testing.assert_array_equal(post["model_size"], post["included"].sum("feature"))
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_weights_after_scales_are_drawn():
     X, levels = np.column_stack([X8[:, :3], SITES[:, None] == np.arange(4)]), [list("abcd")]
     prior = RandomEffects(bd.SpikeSlab(0.5, slab=bd.Normal(bd.HalfNormal(1.0))), ["1|site"], levels, [bd.HalfNormal()])
@@ -228,6 +230,7 @@ def test_scores_are_those_of_the_weights_after_scales_are_drawn():
             np.testing.assert_allclose(state.mean, np.asarray(state.weight) @ X.T, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_random_terms_of_classes_against_a_grid():
     X, site = X3[:12, :2], np.arange(12) % 2
     y = np.where(SCORE3[:12] + site + NOISE3[:12] > 0, 1.0, -1.0)
@@ -255,6 +258,7 @@ def test_random_terms_of_classes_against_a_grid():
     assert_means(post["1|site|scale"].values[..., None], exact[6:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("heredity", "inclusion"), [("strong", 0.4), ("weak", bd.Beta(2.0, 3.0))])
 def test_interactions_need_their_parents(heredity, inclusion):
     """Every set that heredity allows, two of the factors being nearly the same; only the interaction has an effect."""
@@ -399,6 +403,7 @@ def test_windows_leave_a_sweep_as_it_is():
         np.testing.assert_allclose(log_odds, results[0][1], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_swaps_have_neighbourhoods_of_different_sizes():
     """Sweeps at known pseudo-observations, many swaps along a star of neighbours, against all models."""
     rng = np.random.default_rng(7)
@@ -442,6 +447,7 @@ def test_no_feature_can_be_in():
     assert not np.any(post["inclusion_probability"])
 
 
+@pytest.mark.slow
 def test_separated_classes_have_a_posterior():
     X = np.column_stack([np.linspace(-1, 1, 20), np.ones(20)])
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -452,6 +458,7 @@ def test_separated_classes_have_a_posterior():
     assert np.all(post["weight_scale"] > 0)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_ended(tmp_path):
     model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
     whole = sampled(model, X8, Y8, draws=8, chains=2)

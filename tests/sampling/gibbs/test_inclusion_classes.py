@@ -120,7 +120,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.slow_cases("learnt", "heredity")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 def test_inclusion_of_classes_is_that_of_all_models(kind):
     K, p, settings, intercept, log_prior = CASES[kind]
@@ -151,6 +151,7 @@ def test_inclusion_of_classes_is_that_of_all_models(kind):
         assert_means(draws["inclusion_prior"], mean_of(lambda model, sd: (2 + model.sum()) / (5 + model.size)))
 
 
+@pytest.mark.slow
 def test_what_classes_have_in_common_keeps_prior_and_contrasts():
     """Draws of the prior stay draws of it; differences between the classes stay as they are."""
     rng, K, precision = np.random.default_rng(0), 3, np.array([1.0, 4.0, 0.5])
@@ -172,6 +173,7 @@ def test_what_classes_have_in_common_keeps_prior_and_contrasts():
     assert_means(np.array(found)[None], exact)
 
 
+@pytest.mark.slow
 def test_one_class_given_the_others():
     """Pseudo-observations are those of a logistic regression whose offset is what the other scores come to."""
     prior, row_weight = bd.SpikeSlab(0.4), np.where(np.arange(12) < 3, 2.0, 1.0)
@@ -191,6 +193,7 @@ def test_one_class_given_the_others():
             assert_means(omega[None], mean)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_weights():
     prior = bd.SpikeSlab(0.7, slab=bd.Normal(bd.HalfNormal(1.0)), groups=[[0, 2]])
     with jax.enable_x64(True):

@@ -123,7 +123,7 @@ CHANCE = np.array([0.4, 0.5, 0.3, 0.6])
 KNOWN = {"inclusion": CHANCE, "slab": bd.Normal(1.2)}
 
 
-@pytest.mark.slow_cases("False")
+@pytest.mark.slow
 @pytest.mark.parametrize("learnt", [True, False])
 def test_draws_are_those_of_all_models_and_masks(learnt):
     post = sampled(squared(learnt, **KNOWN), X4, Y4, draws=1500)
@@ -136,6 +136,7 @@ def test_draws_are_those_of_all_models_and_masks_over_100000_sweeps():
     assert_means(quantities(post, 4), every_mask(X4, Y4, known(CHANCE))[:25], 4.0)
 
 
+@pytest.mark.slow
 def test_a_learnt_scale_and_probability_beside_features_that_never_occur():
     """Sparse rows with zeros and an empty column, of which only the prior speaks; one feature is always in."""
     X = X4[:3, :3].copy()
@@ -163,6 +164,7 @@ def test_a_learnt_scale_and_probability_beside_features_that_never_occur():
     )
 
 
+@pytest.mark.slow
 def test_a_feature_that_never_occurs_has_its_own_prior_in_every_chain():
     """As many chains as features."""
     whole = sparse.csr_array(X4 * [1, 0, 1, 1])
@@ -170,6 +172,7 @@ def test_a_feature_that_never_occurs_has_its_own_prior_in_every_chain():
     np.testing.assert_allclose(draws["inclusion_probability"].isel(feature=1), 0.9, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_random_terms_and_an_intercept_beside_dropped_entries():
     X, site = X4[:, :2], np.arange(4) % 2
     data = pd.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "site": np.array(["n", "s"])[site], "y": Y4 + site})
@@ -185,7 +188,7 @@ def test_random_terms_and_an_intercept_beside_dropped_entries():
 LOSSES = {"logistic": bd.Logistic(), "hinge": bd.Hinge(), "unbiased": bd.Logistic(), "fixed": bd.Logistic()}
 
 
-@pytest.mark.slow_cases("unbiased", "fixed", "hinge")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOSSES)
 def test_classes_against_a_grid(kind):
     """Gauss-Jacobi nodes of the rates, for which polynomials are exact; masks summed row by row."""

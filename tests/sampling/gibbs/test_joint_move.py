@@ -37,7 +37,7 @@ STRUCTURES = {
 }
 
 
-@pytest.mark.slow_cases("float64-True", "float64-False-groups", "float64-False-hierarchy", "float64-False-fixed")
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -56,6 +56,7 @@ def test_weights_are_in_units_of_their_prior_whatever_the_rates(structure, unbia
         np.testing.assert_allclose(back.logit, state.logit, rtol=wide)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", ["per feature", "groups"])
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_the_prior_is_that_of_the_coordinates(structure, unbiased):

@@ -41,7 +41,7 @@ def draws_of(seed=0, dtype="float32", model=None, draws=6):
 GROUPED = bd.Model(bd.Hinge(), rates=bd.PerGroup([0, 0, 1, 1]))
 
 
-@pytest.mark.default_cases("groups")
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [bd.Model(bd.Hinge()), GROUPED], ids=["per feature", "groups"])
 def test_scores_follow_masks_and_weights(model):
     with jax.enable_x64(True):
@@ -52,6 +52,7 @@ def test_scores_follow_masks_and_weights(model):
     assert np.all(kept[:, 0][(DENSE == 0).T])
 
 
+@pytest.mark.slow
 def test_same_seed_same_draws_and_another_seed_others():
     settings = {"dtype": "float64", "model": GROUPED}
     first, again, other = (draws_of(seed, **settings) for seed in (0, 0, 1))
@@ -62,6 +63,7 @@ def test_same_seed_same_draws_and_another_seed_others():
     np.testing.assert_array_equal(key.draws["weight"], first.draws["weight"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_precision_is_what_was_asked_for(dtype):
     # The programs of other tests here.
@@ -82,6 +84,7 @@ class Counting(bd.Hinge):
 TRACES = []
 
 
+@pytest.mark.slow
 def test_a_second_run_compiles_nothing():
     draws_of(0, model=bd.Model(Counting()))
     traced = len(TRACES)
@@ -159,6 +162,7 @@ def test_look_ahead_proposal_is_a_distribution_and_its_ratio_is_right(loss):
     np.testing.assert_allclose(average, exact, rtol=1e-12)  # the estimate of the likelihood has no bias
 
 
+@pytest.mark.slow
 def test_trajectories_report_their_energy():
     """The acceptance is that of the total energy, and a short trajectory stays where it is."""
     rng = np.random.default_rng(0)
@@ -177,9 +181,10 @@ def test_trajectories_report_their_energy():
         np.testing.assert_allclose(fine, start, atol=0.02)
 
 
-@pytest.mark.parametrize("size", [50_000, pytest.param(400_000, marks=pytest.mark.slow)])
-def test_trajectories_keep_the_density(size):
+@pytest.mark.slow
+def test_trajectories_keep_the_density():
     """Exact draws of a Beta(3, 2) on the logit scale, moved once; 5 standard errors (6e-7) a moment."""
+    size = 400_000
     with jax.enable_x64(True):
         chance = jax.random.beta(jax.random.key(0), 3.0, 2.0, (size, 1))
         theta = jnp.log(chance / (1 - chance))
@@ -193,6 +198,7 @@ def test_trajectories_keep_the_density(size):
     assert abs((new**2).mean() - 0.4) < 5 * 0.23 / np.sqrt(size)
 
 
+@pytest.mark.slow
 def test_slice_sampling_keeps_the_density():
     # Beta(3, 2) through 40,000 problems of one step each, started from exact draws; 5 standard errors: 6e-7 a moment.
     start = jax.random.beta(jax.random.key(0), 3.0, 2.0, (40_000,))
@@ -216,6 +222,7 @@ def spread_masks(columns, masks, chains):
     return tuple(spread)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["precision_draw", "outer_draw", "gradient_draw"])
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
@@ -246,6 +253,7 @@ def test_gaussian_draws_have_the_moments_of_the_conditional(name, is_sparse, int
     assert np.max(np.abs(second)) < 5 * np.sqrt(2 / chains)
 
 
+@pytest.mark.slow
 def test_a_column_far_from_zero_costs_no_digits_of_single_precision():
     """Time stamps beside an intercept, under weights of rows that spread over orders of magnitude, as of a hinge.
 
@@ -278,6 +286,7 @@ def test_a_column_far_from_zero_costs_no_digits_of_single_precision():
     assert np.max(np.abs(whitened.T @ whitened / chains - np.eye(3))) < 5 * np.sqrt(2 / chains)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "unit"), [(300.0, 1.0), (1e4, 1.0), (0.0, 1e3)])
 def test_more_columns_than_rows_cost_no_digits_far_from_zero_or_in_large_units(level, unit):
     """Moments of the outer draw in single precision in units of the posterior: 5 standard errors, and 0.05."""
@@ -298,6 +307,7 @@ def test_more_columns_than_rows_cost_no_digits_far_from_zero_or_in_large_units(l
     assert np.max(np.abs(whitened.T @ whitened / chains - np.eye(61))) < 5 * np.sqrt(2 / chains) + 0.05
 
 
+@pytest.mark.slow
 def test_a_factor_that_rounding_decides_is_not_a_number():
     """Equal columns under a prior so wide that the variance of their difference is lost."""
     X = np.repeat(np.random.default_rng(0).normal(size=(300, 1)), 2, axis=1)
@@ -310,6 +320,7 @@ def test_a_factor_that_rounding_decides_is_not_a_number():
             assert bool(jnp.isnan(weight).all()) == is_lost
 
 
+@pytest.mark.slow
 def test_a_row_of_a_weight_above_all_others_fails_no_draw():
     """As piecewise-linear losses have in one draw of thousands: it makes a pivot small, the table does not."""
     X = np.random.default_rng(0).normal(size=(300, 2))
@@ -332,6 +343,7 @@ def gradient_draws(X, kappa, precision, chains, dtype="float32"):
         return np.column_stack(draw(jax.random.key(0), Conditional(columns, wide, *parts), True)).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1e4])
 @pytest.mark.parametrize("scale", [30, 1e4])
 def test_the_solver_resolves_weights_of_which_the_data_say_nothing(scale, level):
@@ -356,6 +368,7 @@ def test_the_solver_resolves_weights_of_which_the_data_say_nothing(scale, level)
     assert np.max(np.abs(whitened.T @ whitened / chains - np.eye(6))) < 5 * np.sqrt(2 / chains) + 0.02
 
 
+@pytest.mark.slow
 def test_a_draw_that_rounding_decides_is_not_a_number():
     generator = np.random.default_rng(0)
     X = np.vander(np.linspace(0, 1, 300), 9, increasing=True)[:, 1:]
@@ -404,7 +417,7 @@ def _no_overhead(monkeypatch):
 
 
 @pytest.mark.usefixtures("_no_overhead")
-@pytest.mark.slow_cases("rates0")
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [bd.PerFeature(), bd.PerGroup([0, 0, 1, 1, 2, 1, 0, 2, 2])])
 def test_sparse_and_dense_products_agree(rates):
     X = skewed()

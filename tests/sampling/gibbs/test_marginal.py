@@ -125,13 +125,10 @@ def worst(model, weights, features, method, chains=64, tune=100, draws=400):
     return np.max(np.abs(means.mean(axis=0) - truth)[total > 0] / total[total > 0])
 
 
-DEFAULT = ("hinge, C and row weights", "unknown variance")
-
-
-@pytest.mark.default_cases(*DEFAULT)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_moments_are_those_of_the_pseudo_posterior(name):
-    assert worst(*CASES[name], draws=400 if name in DEFAULT else 1500) < LIMIT
+    assert worst(*CASES[name], draws=1500) < LIMIT
 
 
 def test_errors_say_what_to_take_instead():

@@ -100,6 +100,7 @@ def test_models_too_large_for_a_dense_factor(model, rows, wide, tall):
         assert choose(case, limits).name == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_kernel_says_what_was_taken(name):
     model, limits = MODELS[name]
@@ -111,6 +112,7 @@ def test_the_kernel_says_what_was_taken(name):
     assert kernel.choices == {"normal_approximation": name}
 
 
+@pytest.mark.slow
 def test_a_posterior_says_what_was_taken():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(30, 2))

@@ -140,7 +140,7 @@ FACTORS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow_cases("rows, each, True", "directions, each, True", ", two, False", ", none, False")
+@pytest.mark.default_cases("by_directions, two, True", "classes, (30, 6), False, True", "classes, (30, 6), True, True")
 @pytest.mark.parametrize("name", FACTORS)
 def test_a_factor_is_a_root_of_the_covariance(name, monkeypatch):
     """``TTᵀH = 1``, and products with ``T``, its inverse and its transpose, stretched, are those of one matrix."""
@@ -156,6 +156,7 @@ def test_a_factor_is_a_root_of_the_covariance(name, monkeypatch):
     np.testing.assert_allclose(T @ T.T @ H, np.eye(len(H)), atol=accuracy)
 
 
+@pytest.mark.slow
 def test_directions_that_are_left_out_stay_as_they_were():
     """The precision in the coordinates of two directions: one along them, its own eigenvalues across."""
     design, (prior, gain, curvature, *_) = data_of(bd.Model(), *TALL).design, parts_of(TALL, "none")
@@ -177,6 +178,7 @@ def test_directions_that_are_left_out_stay_as_they_were():
 # The approximation.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["scores", "directions"])
 def test_a_normal_posterior_is_exact(name):
     """Its mean and covariance by linear algebra; and of scores no trajectory is rejected."""
@@ -209,6 +211,7 @@ def scores_of(model):
     return data, approximate_scores(model, data, rate_map, density, operands, "rows", "float64")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -291,7 +294,7 @@ def test_nuts_takes_the_factor_to_the_same_posterior(name, kind):
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
 
 
-@pytest.mark.default_cases("scores")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("scores")])
 def test_scores_move_as_the_weights_do(name):
     """The same start and momentum lead to the same end as of the whole factor, with the same error of the energy."""
@@ -342,7 +345,7 @@ def test_a_pilot_moves_the_coordinates_and_not_the_chains(limits):
 # Passes over the rows.
 
 
-@pytest.mark.default_cases("each")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name][2] is BY_DIRECTIONS])
 def test_passes_have_the_density_and_the_draws_of_the_kernel_in_memory(name):
     """Far from the centre too; the same key, the same draws but for rounding."""

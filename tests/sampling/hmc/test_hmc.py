@@ -99,9 +99,8 @@ def start(name, chains, stretch=1.5):
     return kernel, operands, state, jnp.asarray(rng.normal(size=(chains, D)))
 
 
-@pytest.mark.parametrize(
-    "name", ["rates", "hinge", *(pytest.param(name, marks=pytest.mark.slow) for name in ("logistic", "dropout"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rates", "hinge", "logistic", "dropout"])
 def test_trajectory_is_reversible(name):
     with jax.enable_x64(True):
         _, _, state, momentum, move = moving(name, 200)
@@ -113,8 +112,8 @@ def test_trajectory_is_reversible(name):
     np.testing.assert_allclose(r_back, -np.asarray(momentum), atol=1e-8)
 
 
-@pytest.mark.default_cases("hinge")
-@pytest.mark.parametrize("name", ["rates", "hinge", pytest.param("logistic", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rates", "hinge", "logistic"])
 def test_trajectory_keeps_volume(name):
     """The Jacobian of (position, momentum) has determinant 1, and is no orthogonal matrix."""
     with jax.enable_x64(True):
@@ -132,9 +131,8 @@ def test_trajectory_keeps_volume(name):
     assert np.max(np.abs(jacobian @ jacobian.T - np.eye(2 * D))) > 0.1
 
 
-@pytest.mark.parametrize(
-    "name", ["rates", *(pytest.param(name, marks=pytest.mark.slow) for name in ("logistic", "dropout"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rates", "logistic", "dropout"])
 def test_energy_error_is_of_second_order(name):
     """Half the angle and twice the steps divide the error of the total energy by four, up to terms of fourth order."""
     errors = []
@@ -148,6 +146,7 @@ def test_energy_error_is_of_second_order(name):
     assert rms[0] / rms[1] == pytest.approx(4, rel=0.05)
 
 
+@pytest.mark.slow
 def test_acceptance_and_energy_are_those_of_the_trajectory():
     """Recomputed from the state's key: probability, total energy at the end, and which chains stay."""
     with jax.enable_x64(True):
@@ -169,6 +168,7 @@ def test_acceptance_and_energy_are_those_of_the_trajectory():
     assert abs(np.sum(moved) - np.sum(chance)) < LIMIT * np.sqrt(np.sum(chance * (1 - chance)))
 
 
+@pytest.mark.slow
 def test_a_trajectory_out_of_bounds_is_rejected_and_reported():
     with jax.enable_x64(True):
         _, operands, state, _ = start("rates", 200, stretch=1e6)
@@ -204,6 +204,7 @@ def check_moments(result, mean, covariance):
 RIDGE = bd.Model(Squared(variance=1.0), rates=bd.Fixed([0.3, 0.6]), C=2.0, weight_prior=bd.Normal([0.5, 2.0]))
 
 
+@pytest.mark.slow
 def test_squared_loss_is_the_exact_limit():
     """No remainder, no rejection: the posterior is the approximation. Eight statistics of 6,400 draws."""
     X, y = problem(binary=False)
@@ -217,7 +218,8 @@ def test_squared_loss_is_the_exact_limit():
     check_moments(result, mean, covariance)
 
 
-@pytest.mark.parametrize(("method", "accuracy"), [pytest.param(DOUBLE, 1e-9, marks=pytest.mark.slow), (SINGLE, 1e-4)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "accuracy"), [(DOUBLE, 1e-9), (SINGLE, 1e-4)])
 def test_a_normal_posterior_is_left_as_it_is(method, accuracy):
     """The warm-up has no pilots to spoil the exact metric, so that nothing is ever rejected.
 
@@ -585,6 +587,7 @@ def _wide_counts(size, n=30, p=60):
     return size * X, rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.Fixed(0.1)], ids=["scores", "rows"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_curvature_that_grows_with_the_spread_of_scores_does_not_overflow(rates, dtype):
@@ -599,6 +602,7 @@ def test_curvature_that_grows_with_the_spread_of_scores_does_not_overflow(rates,
     assert 0.4 < float(bd.groups.dataset(post, "posterior")["weight"].std()) < 1.3
 
 
+@pytest.mark.slow
 def test_chains_of_scores_start_where_trajectories_can_leave():
     """The tails of counts are much lighter than the approximation's."""
     X, y = _wide_counts(3.0)
@@ -612,6 +616,7 @@ def test_chains_of_scores_start_where_trajectories_can_leave():
     assert np.max(energy - origin) < 30 + 61
 
 
+@pytest.mark.slow
 def test_averaged_curvature_of_wide_counts_is_finite():
     X, y = _wide_counts(10.0, 50, 100)
     model = bd.Model(bd.Poisson(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfNormal(1.0)))
@@ -674,7 +679,8 @@ def test_directions_without_curvature_get_unit_length():
 # What a run does.
 
 
-@pytest.mark.parametrize("store", [np.asarray, pytest.param(sparse.csr_array, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
 def test_a_diagonal_metric_draws_from_the_same_posterior(store, monkeypatch):
     """Nine statistics against the closed form; the diagonal metric fits badly, so there are rejections."""
     monkeypatch.setattr(hmc_method, "choose", lambda case, limits: CHOICES[-1])
@@ -707,7 +713,8 @@ def test_adaptation_ends_with_the_warm_up():
     assert len(np.unique(result.draws["step_size"][0])) == 40  # the angle is drawn afresh
 
 
-@pytest.mark.parametrize("method", [SINGLE, pytest.param(DOUBLE, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [SINGLE, DOUBLE])
 def test_same_seed_same_draws_in_the_precision_that_was_asked_for(method):
     first, again, other = (sampled(RATES, method, marginalised=False, seed=seed) for seed in (0, 0, 1))
     for name, value in first.draws.items():
@@ -748,7 +755,7 @@ def quietly(*arguments, **options):
         return bd.sample(*arguments, tune=20, chains=2, progress=False, **options)
 
 
-@pytest.mark.default_cases("hmc-learnt scale")
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [bd.Normal(1.0), bd.Normal(bd.HalfNormal(1.0))], ids=["known scale", "learnt scale"])
 @pytest.mark.parametrize("method", [SINGLE, bd.NUTS(max_tree_depth=3)], ids=["hmc", "nuts"])
 def test_a_resumed_run_is_bit_identical(tmp_path, method, prior):

@@ -45,6 +45,7 @@ def test_scales_of_normal_variables_have_the_laws_of_the_mixture(dtype):
         np.testing.assert_allclose(stats.halfcauchy.logcdf(own), stats.norm.logcdf(FAR), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.PerFeature(bd.Beta(2, 3))], ids=["plain", "rates"])
 @pytest.mark.parametrize("name", PRIORS)
 def test_the_density_is_that_of_the_weights_given_standard_normal_variables(name, rates):
@@ -77,6 +78,7 @@ def test_the_density_is_that_of_the_weights_given_standard_normal_variables(name
         assert bound.factor.shape == (point.shape[1],) * 2
 
 
+@pytest.mark.slow
 def test_chains_start_where_a_trajectory_can_leave():
     """Weights of heavy tails in the mean ``e^s`` of a count: draws of the approximation are a thousand nats away."""
     data = as_dataset(3 * X, np.random.default_rng(1).poisson(2.0, size=50).astype(float), binary=False)
@@ -102,6 +104,7 @@ def test_chains_start_where_a_trajectory_can_leave():
     np.testing.assert_allclose(halvings, np.broadcast_to(np.round(halvings[:, :1]), halvings.shape), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_losses_without_auxiliary_variables_take_it_by_default():
     counts = GENERATOR.poisson(np.exp(0.3 * X[:, 0]))
     model = bd.Model(bd.Poisson(), weight_prior=bd.Horseshoe(0.3), rates=bd.Fixed(0.0))
@@ -111,6 +114,7 @@ def test_losses_without_auxiliary_variables_take_it_by_default():
     assert np.all(post.posterior["global_scale"] > 0)
 
 
+@pytest.mark.slow
 def test_masks_under_a_prior_without_a_density_leave_their_error_unknown():
     with pytest.warns(bd.MixingWarning):
         post = bd.sample(

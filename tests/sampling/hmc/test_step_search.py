@@ -56,6 +56,7 @@ def for_each(law, keys, scale, chains=4):
     return jax.vmap(lambda key: chosen(law, key, scale, chains=chains))(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 4])
 def test_a_jump_of_the_acceptance_is_not_averaged_over(chains):
     """One step that accepts 0.4 and two that accept 0.87 are 0.8 on average: no warm-up of fifty takes one."""
@@ -64,6 +65,7 @@ def test_a_jump_of_the_acceptance_is_not_averaged_over(chains):
     assert np.all(np.asarray(acceptance) > 0.8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "least", "most"), [(8.0, 1, 1), (1.9, 2, 2), (1.0, 2, 2), (0.3, 6, 8), (0.05, 37, 48)]
 )
@@ -81,6 +83,7 @@ def test_where_a_hundred_steps_are_too_few_the_turn_is_shorter():
     assert np.all((np.asarray(acceptance) > 0.7) & (np.asarray(turn) < 0.7 * TURN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("double", [False, True])
 def test_what_is_chosen_is_kept_after_warm_up_and_where_it_starts_again(double):
     with jax.enable_x64(double):
@@ -108,7 +111,7 @@ def small_categories(seed, n=310):
     return X, (rng.random(n) < 1 / (1 + np.exp(-score))).astype(int)
 
 
-@pytest.mark.default_cases("8")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_every_seed_moves_on_a_table_with_small_categories(seed):
     """Every weight and its tails have 0.4 independent draws a draw; those of one leapfrog step have 0.003 or fewer.
@@ -126,6 +129,7 @@ def test_every_seed_moves_on_a_table_with_small_categories(seed):
     assert found.ok
 
 
+@pytest.mark.slow
 def test_no_round_is_spent_on_steps_that_are_never_accepted():
     """Eight trajectories that are rejected end a round, two of four chains or eight of one; no other does."""
 
@@ -143,6 +147,7 @@ def test_no_round_is_spent_on_steps_that_are_never_accepted():
     assert after([0.0] * 8, chains=1) > 4
 
 
+@pytest.mark.slow
 def test_one_step_has_to_be_accepted_nearly_always():
     """A law of 0.9 for one step of any turn, 0.97 for two: a chain that is rejected once is often rejected again."""
     steps, _, acceptance = for_each(nearly, jax.random.split(jax.random.key(3), 20), np.float32(1))
@@ -150,7 +155,7 @@ def test_one_step_has_to_be_accepted_nearly_always():
     assert np.all(np.asarray(acceptance) > 0.95)
 
 
-@pytest.mark.default_cases("plain-3")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("rates", [None, bd.Fixed(0.0)], ids=["masks", "plain"])
 def test_every_seed_moves_on_a_table_of_one_column(rates, seed):

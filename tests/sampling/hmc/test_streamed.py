@@ -132,10 +132,7 @@ def check_density(kernel, operands, host, streamed):
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=0, atol=1e-10 * scale)
 
 
-@pytest.mark.default_cases(
-    "hinge-dense", "squared, free rates-dense", "linear-dense", "every part-sparse", "classes-dask",
-    "classes, normal scores-dense", "classes, every part-sparse",
-)  # fmt: skip
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", "sparse", "dask"])
 @pytest.mark.parametrize("name", DENSITIES)
 def test_energy_and_gradient_are_those_in_memory(name, storage):
@@ -148,7 +145,7 @@ def test_energy_and_gradient_are_those_in_memory(name, storage):
         check_density(*in_memory, *bound(model, stream(X, storage), y, marginalised, weight))
 
 
-@pytest.mark.default_cases("free rates")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["logistic", "hinge", "dropout with a mean", "free rates", "classes", "classes, normal scores"]
 )
@@ -191,7 +188,7 @@ LEARNT = {
 }  # fmt: skip
 
 
-@pytest.mark.default_cases("scales of groups, hinge", "scales of groups, classes")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNT)
 def test_learnt_scales_are_those_in_memory(name):
     """Energy and gradient, in the coordinates of one approximation; draws follow, as above."""
@@ -234,6 +231,7 @@ def test_the_whole_of_it_is_that_in_memory(model, storage):
         np.testing.assert_allclose(weights(there).sum(axis=2), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_draw_is_a_pass_for_each_leapfrog_step():
     X, y = problem()
     with jax.enable_x64(True):
@@ -262,7 +260,7 @@ def test_the_approximation_is_dense_up_to_1500_features(features):
     np.testing.assert_allclose(streamed.chains.factor, operands.factor, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.default_cases("classes-dask", "classes, every part-sparse")
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", "sparse", "dask"])
 @pytest.mark.parametrize("name", [name for name in DENSITIES if name.startswith("classes")])
 def test_the_approximation_of_classes_is_that_in_memory(name, storage):
@@ -306,7 +304,8 @@ def test_the_hessian_is_one_pass_whatever_the_number_of_classes():
     assert passes == [2, 2]
 
 
-@pytest.mark.parametrize("storage", [pytest.param("dense", marks=pytest.mark.slow), "sparse", "dask"])
+@pytest.mark.slow
+@pytest.mark.parametrize("storage", ["dense", "sparse", "dask"])
 @pytest.mark.parametrize("name", ["classes", "classes, dropout"])
 def test_classes_share_eigenvectors_beyond_a_matrix(name, storage):
     """The factor in memory, which ``test_factors.py`` holds to the precision written out."""
@@ -325,6 +324,7 @@ def test_classes_share_eigenvectors_beyond_a_matrix(name, storage):
     np.testing.assert_allclose(streamed.chains.centre, here.centre, **close)
 
 
+@pytest.mark.slow
 def test_approximate_masks_are_reported(monkeypatch):
     """As in memory where all rows may be looked at; else by some of them, brought here."""
     X, y = problem()
@@ -356,6 +356,7 @@ def _post():
     return quietly(bd.sample, bd.Model(rates=bd.Fixed(0.3)), stream(X), y, method=METHOD)
 
 
+@pytest.mark.slow
 def test_predictions_and_scores_by_blocks(drawn):
     """Of the posterior of streamed rows; those of other posteriors by blocks are in tests/laws/inputs."""
     post, X, y = drawn
@@ -374,6 +375,7 @@ def test_predictions_and_scores_by_blocks(drawn):
         bd.elpd(post, stream(X), np.where(np.arange(N) == 3, "z", y.astype(str)))
 
 
+@pytest.mark.slow
 def test_predictions_of_numbers_by_blocks():
     X, y = problem(bd.Model(bd.Squared(variance=1.0)))
     model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.3))
@@ -385,6 +387,7 @@ def test_predictions_of_numbers_by_blocks():
     np.testing.assert_allclose(bd.elpd(fit, stream(X), y).elpd, bd.elpd(fit, X, y).elpd, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_likelihood_that_would_fill_memory_is_refused(post, monkeypatch):
     X, y = problem()
     monkeypatch.setattr(pointwise, "MOST", N * 36 - 1)
@@ -394,6 +397,7 @@ def test_a_likelihood_that_would_fill_memory_is_refused(post, monkeypatch):
         quietly(bd.sample, PLAIN, stream(X), y, log_likelihood=True)
 
 
+@pytest.mark.slow
 def test_simulations_by_blocks(post, monkeypatch):
     """Frequencies near probabilities: 36 draws of 60 rows differ by 6 standard errors of a mean at most."""
     X, _ = problem()
@@ -413,6 +417,7 @@ def test_simulations_by_blocks(post, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_weights_of_draws_by_blocks():
     X, y = problem()
     method = bd.HMC(dtype="float64", correct=False)
@@ -428,6 +433,7 @@ def test_weights_of_draws_by_blocks():
 # Long runs.
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_checkpoint(tmp_path, often):
     """After an interruption in the middle of a pass; and data that differ are refused."""
     X, y = problem()

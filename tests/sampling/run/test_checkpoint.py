@@ -132,6 +132,7 @@ def test_few_checkpoints_in_a_short_run(tmp_path, walk):
     assert len(list((tmp_path / "run").glob("draws-*"))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["threefry2x32", "rbg"])
 def test_double_precision_and_other_keys(tmp_path, often, kind, walk):
     with jax.enable_x64(True):
@@ -142,6 +143,7 @@ def test_double_precision_and_other_keys(tmp_path, often, kind, walk):
     assert found.draws["weight"].dtype == np.float64
 
 
+@pytest.mark.slow
 def test_a_budget_is_spent_call_by_call(tmp_path, walk):
     options = {"draws": 12, "tune": 6}
     with pytest.raises(TimeoutError, match="the tuning so far is in .*run: call again with the same arguments"):

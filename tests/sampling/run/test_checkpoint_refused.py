@@ -164,6 +164,7 @@ def words():
         assert said.startswith("checkpoint: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_manifests_are_the_same_or_refused(folder, seed, walk, content):
     """And files with other bytes: refused with words, whatever they hold."""
@@ -184,6 +185,7 @@ def test_mutated_manifests_are_the_same_or_refused(folder, seed, walk, content):
             (folder / file).write_bytes(data)
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_checkpoint(tmp_path, walk, walk_program):
     """One of them draws, and the other one is told; nothing of the first is lost."""
     folder = tmp_path / "run"

@@ -32,6 +32,7 @@ def kept(tmp_path_factory):
     return folder, sample(checkpoint=folder)
 
 
+@pytest.mark.slow
 def test_the_sampler_goes_on_where_it_was(kept, tmp_path):
     folder = shutil.copytree(kept[0], tmp_path / "copy")
     expected, found = sample(draws=20), sample(draws=20, checkpoint=folder)
@@ -43,6 +44,7 @@ def test_the_sampler_goes_on_where_it_was(kept, tmp_path):
     assert (attributes["stopped"], attributes["complete"]) == ("draws", 1)
 
 
+@pytest.mark.slow
 def test_the_sampler_says_why_it_ended(kept, tmp_path):
     folder = shutil.copytree(kept[0], tmp_path / "copy")
     found = sample(draws=200, checkpoint=folder, stop=bd.Stop(ess=1, r_hat=100, min_draws=10))

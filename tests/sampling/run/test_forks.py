@@ -42,6 +42,7 @@ draw()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_refuses_to_sample():
     """Unless it was forked before the first sample; fits need no threads of JAX."""

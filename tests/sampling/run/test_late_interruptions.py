@@ -48,6 +48,7 @@ def handler():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "words", "without"),
     [
@@ -86,6 +87,7 @@ def test_an_interruption_keeps_every_draw(monkeypatch, whole, place, words, with
     assert "integrated" in str(bd.diagnose(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["latent", "factorization"])
 @pytest.mark.parametrize("function", ["build_groups", "warn_of_run", "assemble"])
 def test_other_samplers_keep_every_draw_too(monkeypatch, whole, name, function):

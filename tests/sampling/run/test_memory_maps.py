@@ -10,6 +10,7 @@ import pytest
 from bayesdrop._memory import Limits, drop_programs_if_maps_run_short, map_share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most", "traces"), [(0.95, 2), (-1.0, 4)])
 def test_programs_are_dropped_where_the_process_has_few_memory_maps_left(most, traces):
     """What is dropped is compiled again."""

@@ -194,7 +194,6 @@ def test_processes_share_what_they_compile_if_asked(tmp_path, environment):
 
 
 THREADS = """
-import sys
 from concurrent.futures import ThreadPoolExecutor
 import jax, numpy as np, bayesdrop as bd
 X = np.random.default_rng(0).normal(size=(20, 2))
@@ -202,7 +201,7 @@ options = dict(method=bd.HMC(), draws=5, tune=5, chains=2, progress=False)
 def weight(_):
     post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, X[:, 0] > 0, **options)
     return bd.groups.dataset(post, "posterior")["weight"].to_numpy()
-for _ in range(int(sys.argv[1])):
+for _ in range(100):
     jax.clear_caches()
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(weight, range(4)))
@@ -212,12 +211,12 @@ for _ in range(int(sys.argv[1])):
 BUSY = "import numpy as np\nwhile True: np.random.default_rng(0).normal(size=10**6).sort()"
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(100, marks=pytest.mark.slow)])
-def test_threads_that_sample_for_the_first_time_together_are_safe(times, tmp_path, environment):
+@pytest.mark.slow
+def test_threads_that_sample_for_the_first_time_together_are_safe(tmp_path, environment):
     """In a process that has compiled nothing, or forgotten it; beside two busy processes. Nothing is kept unasked."""
-    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2 if times > 1 else 0)]
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
-        start = [sys.executable, "-W", "ignore", "-c", THREADS, str(times)]
+        start = [sys.executable, "-W", "ignore", "-c", THREADS]
         subprocess.run(start, env=environment, check=True, capture_output=True, text=True)
     finally:
         for process in busy:

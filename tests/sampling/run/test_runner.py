@@ -211,6 +211,7 @@ def test_where_nobody_looks_a_run_is_one_line(capsys):
     assert re.fullmatch(r"4 chains, draw 320 of 320 in [\d.]+ s: draws\n", out.err)
 
 
+@pytest.mark.slow
 def test_an_interruption_in_a_callback_of_the_collector_stops_a_run(monkeypatch):
     """Python prints and forgets what is raised there, and a run that compiles spends much of its time there."""
     chunk, came = driving.run_chunk, []

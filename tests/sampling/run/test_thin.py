@@ -48,6 +48,7 @@ def test_every_thin_th_draw_is_kept_whatever_the_chunks(monkeypatch, walk, secon
         np.testing.assert_array_equal(found[name], value[:, thin - 1 :: thin])
 
 
+@pytest.mark.slow
 def test_a_posterior_has_the_draws_that_were_asked_for():
     found, whole = sampled(draws=20, thin=3), sampled(draws=60)
     check_thinned(found, whole, 3)
@@ -55,6 +56,7 @@ def test_a_posterior_has_the_draws_that_were_asked_for():
     assert (found.attrs["thin"], whole.attrs["thin"]) == (3, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [{}, {"noise": bd.Dropout(centre=[1.0, -2.0, 3.0])}])
 def test_rows_outside_memory_and_moved_intercepts(noise):
     model = bd.Model(rates=bd.Fixed(0.3), **noise)
@@ -96,6 +98,7 @@ def test_a_checkpoint_goes_on_between_two_kept_draws(tmp_path, often, monkeypatc
     np.testing.assert_array_equal(fewer["weight"], whole["weight"][:, :4])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_belongs_to_one_thinning(tmp_path):
     sampled(draws=4, thin=2, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match="belongs to another run: thin was 2 and is 3"):
@@ -103,6 +106,7 @@ def test_a_checkpoint_belongs_to_one_thinning(tmp_path):
     check_thinned(sampled(draws=6, thin=2, checkpoint=tmp_path / "run"), sampled(draws=12), 2)
 
 
+@pytest.mark.slow
 def test_draws_that_do_not_fit_are_refused_before_the_first(monkeypatch):
     """The message names ``thin``; with a time limit fewer draws may do."""
     one = 3 * 4 * (2 * P + 2)  # weights, rates, intercept and log density of three chains
@@ -124,6 +128,7 @@ def test_time_without_a_kept_draw_names_thin(walk):
         walk(draws=2, thin=10**7, tune=0, max_seconds=1e-9)
 
 
+@pytest.mark.slow
 def test_refits_are_thinned_as_the_posterior_is(monkeypatch):
     from bayesdrop.posterior import held_out
 

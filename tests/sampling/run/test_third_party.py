@@ -66,6 +66,7 @@ def _sample(method):
         return bd.sample(MODEL, X, Y, method=method, feature_names=["age", "dose"], **OPTIONS)
 
 
+@pytest.mark.slow
 def test_its_draws_come_back_with_its_settings():
     post = _sample(Independent())
     assert bd.groups.dataset(post, "posterior")["weight"].shape == (2, 10, 2)
