@@ -89,7 +89,7 @@ _ALL = (
     Figure("benchmarks.missing 8", 20, FITS),
     Figure("benchmarks.peers.scalings", 30, FITS),
     Figure("benchmarks.reproduce topics", 60, FITS),
-    Figure("benchmarks.reproduce amazon", 35, FITS),
+    Figure("benchmarks.reproduce amazon", 10, FITS),
     Figure("benchmarks.reproduce splice", 10, FITS),
     Figure("benchmarks.growth", 5, DRAWS),
     Figure("benchmarks.reproduce imdb", 60, FITS),
