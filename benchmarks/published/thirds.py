@@ -31,7 +31,7 @@ JOINT = "softmax, rate 0.5"
 METHODS: dict[str, Callable[[float], Any]] = {
     "logistic, rate 0": lambda C: _LOGISTIC(0.0, C=C),
     "logistic, rate 0.5": lambda C: _LOGISTIC(0.5, C=C),
-    "logistic, learnt rates": lambda C: _LOGISTIC(C=C),
+    "logistic, learnt rates": lambda C: _LOGISTIC(bd.PerFeature(), C=C),
     JOINT: lambda C: bd.DropoutLogisticRegression(0.5, C=C, multiclass="softmax", tol=1e-3),
 }
 CS = {name: (1.0, 10.0) for name in METHODS} | {"logistic, rate 0": (0.1, 1.0, 10.0), JOINT: (0.3, 1.0, 10.0)}

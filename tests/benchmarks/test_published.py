@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import bayesdrop as bd
 from benchmarks.published import imdb, mnist, thirds, topics
 from benchmarks.published.cells import stored
 
@@ -64,7 +65,6 @@ CELLS = [
 ]
 
 
-@pytest.mark.slow_cases("learnt", "mnist", "thirds", "normal scores")
 @pytest.mark.filterwarnings("ignore")  # few rows do not converge, or leave out classes
 @pytest.mark.parametrize(("module", "cell"), CELLS)
 def test_a_cell_of_a_published_table_runs_on_a_few_rows(module, cell, tmp_path):
@@ -73,3 +73,11 @@ def test_a_cell_of_a_published_table_runs_on_a_few_rows(module, cell, tmp_path):
     assert np.isfinite(numbers).all()
     assert stored(tmp_path / "none.jsonl", module) == {}
     assert module.report({cell.key: {**result, "seconds": 1.0}})
+
+
+def test_learnt_rates_are_those_of_the_published_rule():
+    """Without rates an estimator searches for their strength, which is another method, and many fits."""
+    makes = {name: make for name, (make, *_) in imdb.METHODS.items()} | thirds.METHODS
+    for name, make in makes.items():
+        assert isinstance(make(1.0).rates, bd.PerFeature if "learnt" in name else float), name
+    assert isinstance(topics.LEARNT["learnt"], bd.PerFeature)
