@@ -172,7 +172,6 @@ def nonlinear(n=150):
     return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "up", "down")
 
 
-@pytest.mark.slow
 def test_posterior_in_arviz():
     X, y = nonlinear(60)
     with (

@@ -213,7 +213,6 @@ def test_errors_name_the_argument(make, words):
         make()
 
 
-@pytest.mark.slow
 def test_posterior_names_groups_and_priors():
     model = bd.Model(
         bd.Squared(variance=bd.InverseGamma(3.0, 1.0)),
