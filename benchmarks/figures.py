@@ -85,7 +85,7 @@ _ALL = (
     Figure("benchmarks.out_of_core sampling", 42, DRAWS),
     Figure("benchmarks.reproduce ratings", 5, FITS),
     Figure("benchmarks.reproduce factors", 11, (*FITS, "factorization")),
-    Figure("benchmarks.reproduce thirds", 30, FITS),
+    Figure("benchmarks.reproduce thirds", 15, FITS),
     Figure("benchmarks.missing 8", 20, FITS),
     Figure("benchmarks.peers.scalings", 30, FITS),
     Figure("benchmarks.reproduce topics", 25, FITS),
