@@ -106,7 +106,6 @@ def test_a_factor_with_one_level_is_refused(data):
     assert design.feature_names == ["age", "site[north]", "site[south]"]
 
 
-@pytest.mark.slow
 def test_python_code_runs_in_the_session_that_made_it_and_in_no_other(data, tmp_path):
     """Fits and posteriors predict here; a file says when saved, and when asked, that its readers encode rows."""
     own = {"twice": lambda values: 2 * values}

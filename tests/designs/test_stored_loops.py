@@ -90,7 +90,6 @@ def open_folder(file, _):
     file.parent.chmod(0o777)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the folders of users are apart")
 @pytest.mark.parametrize("become", [None, links, open_folder])
 def test_files_that_another_user_may_have_laid_are_not_read(copy, become):

@@ -123,7 +123,6 @@ print("alive")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fit", "posterior"])
 def test_without_a_checksum_it_is_an_answer_or_a_refusal(kind, tmp_path):
     """In a process of its own, for what HDF5 makes of damaged files might end it."""
