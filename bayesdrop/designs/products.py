@@ -98,9 +98,10 @@ def _rows(csr: Any, rows: slice) -> Any:
     """Slice of compressed rows, without a copy of their entries."""
     pointers = csr.indptr[rows.start : rows.stop + 1]
     entries = slice(pointers[0], pointers[-1])
-    return sparse.csr_array(
-        (csr.data[entries], csr.indices[entries], pointers - pointers[0]), shape=(len(pointers) - 1, csr.shape[1])
-    )
+    part = sparse.csr_array((len(pointers) - 1, csr.shape[1]), dtype=csr.dtype)
+    # The constructor would copy indices of 64 bits.
+    part.data, part.indices, part.indptr = csr.data[entries], csr.indices[entries], pointers - pointers[0]
+    return part
 
 
 def _products(matrix: Any, square: Any, block: Num[np.ndarray, "rows K"], other: Num[np.ndarray, "rows L"]) -> Any:
