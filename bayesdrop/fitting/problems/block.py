@@ -236,13 +236,14 @@ def fit_block(
     labels, noisy, plain = row_weights(model, weight, unlabelled, strength)
     if rate is None:
         rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
-    weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
-    if start is None and model.fit_intercept and model.loss.largest_count is not None:
+    constant = np.zeros((p + 1, K))
+    if model.fit_intercept and model.loss.largest_count is not None:
         total = design.total(labels)
         total = np.where(total > 0, total, 1.0)
-        weights[-1] = model.loss.first_score(design.total(labels * target) / total)
+        constant[-1] = model.loss.first_score(design.total(labels * target) / total)
         if column is not None:
-            weights[-1] -= design.total(labels * column) / total
+            constant[-1] -= design.total(labels * column) / total
+    weights = constant if start is None else start[0].copy()
     learner, counts = None, None
     if votes is not None:
         counts = SignCounts.of_votes(design, votes, labels)
@@ -270,6 +271,8 @@ def fit_block(
             method, easier, method.init(easier, weights), max(method.tol, MODEST), method.max_iter, Trace()
         )
         weights = first.weights
+    elif start is not None and easier is None:
+        weights = _lower(energy, weights, constant)
     if learner is not None:
         learning = Learning(learner, energy_at, energy)
         state, trace.status = learn(learning, method.init(energy, weights), method, trace)
@@ -330,6 +333,16 @@ def _check_domain(noise: Noise, design: Design) -> None:
         noise.check(-np.inf)
     except ValueError:
         noise.check(design.minimum())
+
+
+def _lower(energy: Energy, weights: WeightBlock, constant: WeightBlock) -> WeightBlock:
+    """Weights of an earlier fit, (p + 1, K); for problems where the ``constant`` scores have less energy, those.
+
+    If the scores of an earlier fit are far too large the loss has no curvature at them, and no step leads on.
+    """
+    zero = np.zeros(weights.shape[1])
+    first, second = (energy.value(w, *energy.moments.scores(w), zero) for w in (weights, constant))
+    return np.where(first <= second, weights, constant)
 
 
 # Status of several parts: the first of these that some part has.

@@ -146,7 +146,8 @@ def minimise(
         # The energy may have fallen by orders of magnitude, and its goal with it.
         goal = part.goal(block, tol)
         part, rough = part.refine(block, goal, moved)
-        stuck[live] = ~moved & (part.remaining > goal)
+        # NaN, of an overflow, is not below its goal.
+        stuck[live] = ~moved & ~(part.remaining <= goal)
         done[live] = ((part.remaining <= goal) | ~moved) & ~rough
         state = part if whole else state.merge(live, part)
         trace.iterations += 1

@@ -5,7 +5,7 @@ Secant pairs of the last steps correct the curvature of the model (Nocedal & Wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -104,41 +104,57 @@ class SoftmaxNewton:
     def step(
         self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any
     ) -> tuple[SoftmaxState, Bool[np.ndarray, " K"]]:
-        """Make one step; if no length lowers the energy, try again without the secants."""
-        value, gradient, eps = float(state.value[0]), state.gradient, np.finfo(float).eps
-        # Precondition by the blocks of single classes. They are poor only for equal changes of all classes, a direction
-        # without gradient.
-        precondition = choose_preconditioner(energy.moments.design, similar=True).prepare(
-            energy.moments, energy.class_weight(state.probability), state.diagonal
-        )
-        size = float(np.sum(gradient * precondition(gradient)))
-        largest = max(state.largest, size, np.finfo(float).tiny)
-        tolerance = min(RULES.noisy_residual if energy.noisy else RULES.residual, (size / largest) ** 0.25)
-        # Solve only as accurately as the goal needs: the suboptimality falls by the square of the relative residual.
-        left = max(state.remaining[0], goal[0])
-        inverse = partial(
-            _solve, energy, state, precondition, max(tolerance, min(0.5, (RULES.aim * goal[0] / left) ** 0.5))
-        )
-        slope = 0.0
-        for pairs in (state.pairs, ()) if state.pairs else ((),):
-            # The gradient sums to zero over the classes, and so does the best direction.
-            direction = centred(two_loops(gradient, pairs, inverse))
-            slope, length = float(np.sum(gradient * direction)), 1.0
-            while length > RULES.shortest and slope < 0:
-                weights = state.weights + length * direction
-                reached, derivatives = energy.begin(weights)
-                if reached <= value + 1e-4 * length * slope + 8 * eps * abs(value):
-                    evaluated = derivatives()
-                    seen = remember(pairs, length * direction, evaluated[0] - gradient) if energy.noisy else ()
-                    # No progress: the gain is below rounding, and more than half of the gain of the step before.
-                    spent = -slope <= eps * abs(value) and -4 * slope > state.remaining[0]
-                    # Estimate the suboptimality as four times half the decrement.
-                    ended = SoftmaxState(
-                        weights, np.array([reached]), *evaluated, np.array([-2 * slope]), largest, seen
-                    )
-                    return ended, np.array([not spent])
-                length *= 0.5
-        return replace(state, remaining=np.array([-0.5 * slope]), largest=largest), np.array([False])
+        """Make one step; if no length lowers the energy, try another model of it."""
+        for model in _models(energy, state):
+            ended = _descend(energy, state, model, goal)
+            if moved := ended.weights is not state.weights:
+                break
+        # No progress: the gain is below rounding, and more than half of the gain of the step before.
+        left, unseen = ended.remaining, 2 * np.finfo(float).eps * np.abs(state.value)
+        return ended, moved & ((left > unseen) | (2 * left <= state.remaining))
+
+
+def _models(energy: SoftmaxEnergy, state: SoftmaxState) -> Iterator[SoftmaxState]:
+    """The states whose curvature a step may use: with secants, without them, and that of zero weights.
+
+    Where rows are certain of a wrong class the gradient is largest and the curvature vanishes, so that a step is too
+    long by orders of magnitude. At zero weights all rows have curvature.
+    """
+    yield state
+    if state.pairs:
+        yield replace(state, pairs=())
+    _, _, probability, diagonal = energy.evaluate(np.zeros_like(state.weights))
+    yield replace(state, probability=probability, diagonal=diagonal, pairs=())
+
+
+def _descend(energy: SoftmaxEnergy, state: SoftmaxState, model: SoftmaxState, goal: Any) -> SoftmaxState:
+    """State after a step with the curvature of ``model``; with the same weights if no length lowers the energy."""
+    gradient, value = state.gradient, float(state.value[0])
+    # Precondition by the blocks of single classes. They are poor only for equal changes of all classes, a direction
+    # without gradient.
+    precondition = choose_preconditioner(energy.moments.design, similar=True).prepare(
+        energy.moments, energy.class_weight(model.probability), model.diagonal
+    )
+    size = float(np.sum(gradient * precondition(gradient)))
+    largest = max(state.largest, size, np.finfo(float).tiny)
+    tolerance = min(RULES.noisy_residual if energy.noisy else RULES.residual, (size / largest) ** 0.25)
+    # Solve only as accurately as the goal needs: the suboptimality falls by the square of the relative residual.
+    left = max(state.remaining[0], goal[0])
+    tolerance = max(tolerance, min(0.5, (RULES.aim * goal[0] / left) ** 0.5))
+    # The gradient sums to zero over the classes, and so does the best direction.
+    direction = centred(two_loops(gradient, model.pairs, partial(_solve, energy, model, precondition, tolerance)))
+    slope, length = float(np.sum(gradient * direction)), 1.0
+    slack = 8 * np.finfo(float).eps * abs(value)
+    while length > RULES.shortest and slope < 0:
+        weights = state.weights + length * direction
+        reached, derivatives = energy.begin(weights)
+        if reached <= value + 1e-4 * length * slope + slack:
+            evaluated = derivatives()
+            seen = remember(model.pairs, length * direction, evaluated[0] - gradient) if energy.noisy else ()
+            # Estimate the suboptimality as four times half the decrement.
+            return SoftmaxState(weights, np.array([reached]), *evaluated, np.array([-2 * slope]), largest, seen)
+        length *= 0.5
+    return replace(state, remaining=np.array([-0.5 * slope]))
 
 
 def _solve(
@@ -159,11 +175,17 @@ def _solve(
 def start_without_noise(
     energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], method: SoftmaxNewton
 ) -> Float[np.ndarray, "q K"]:
-    """Weights to start from: for zero weights a fit without noise, because with noise the energy is not convex."""
-    if not energy.noisy or np.any(weights):
+    """Weights to start from: those given, or a fit without noise, because with noise the energy is not convex.
+
+    At weights with more energy than zero weights the scores may be so large that no step leads on.
+    """
+    zero = np.zeros_like(weights)
+    if np.any(weights) and energy.value(weights) <= energy.value(zero):
         return weights
+    if not energy.noisy:
+        return zero
     easier, method = energy.without_noise(), replace(method, tol=max(method.tol, RULES.modest))
-    return minimise(method, easier, method.init(easier, weights), method.tol, method.max_iter, Trace())[0].weights
+    return minimise(method, easier, method.init(easier, zero), method.tol, method.max_iter, Trace())[0].weights
 
 
 class Pair(NamedTuple):

@@ -140,6 +140,21 @@ def test_optimum_is_that_of_bfgs_and_nothing_rises(form):
     assert values[-1] == pytest.approx(other.fun, rel=1e-9)
 
 
+def test_fit_goes_on_where_rows_are_certain_of_a_wrong_class():
+    """Without noise the energy is convex. At these intercepts its curvature is below 1e-60, and its slope is not."""
+    X, y = problem()
+    problem_energy = energy(X, y, "taylor").without_noise()
+    ends = []
+    for intercepts in (np.zeros(K), np.array([100.0, -50.0, -50.0])):
+        weights = np.zeros((P + 1, K))
+        weights[-1] = intercepts
+        method = SoftmaxNewton(1e-10, 200)
+        state, done = minimise(method, problem_energy, method.init(problem_energy, weights), 1e-10, 200, Trace())
+        ends.append(state.value[0])
+        assert done.all()
+    assert ends[1] == pytest.approx(ends[0], rel=1e-9)
+
+
 def test_gaussian_form_of_two_classes_is_the_closed_form():
     """Two scores differ by a normal variable, whose expected logistic loss is known; 128 points leave 2e-3 of it."""
     rng = np.random.default_rng(4)
