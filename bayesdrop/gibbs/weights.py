@@ -121,7 +121,7 @@ def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool)
     factor = jnp.linalg.cholesky(jnp.where(eye > 0, 1, scaled))
     # Below the last digits, rounding decides how much of the variance of a weight the weights before it leave. In one
     # draw of a piecewise-linear loss this may also be due to a row whose ω exceeds that of all others.
-    pivot = jnp.min(jnp.diagonal(factor, axis1=1, axis2=2), axis=1)
+    pivot = jnp.min(jnp.diagonal(factor, axis1=1, axis2=2), axis=1, initial=jnp.inf)
     lost = (pivot * pivot < RULES.digits * jnp.finfo(gram.dtype).eps) & (2 * jnp.max(omega, axis=1) < total)
     scale = jnp.where(lost[:, None], jnp.nan, scale)
     noise = jax.random.normal(key_weight, diagonal.shape, gram.dtype)

@@ -267,10 +267,8 @@ def fit_block(
     energy, trace = energy_at(rate), Trace()
     easier = energy.starting_energy()
     if start is None and easier is not None:
-        first, _ = minimise(
-            method, easier, method.init(easier, weights), max(method.tol, MODEST), method.max_iter, Trace()
-        )
-        weights = first.weights
+        begin = method.init(easier, weights)
+        weights = minimise(method, easier, begin, max(method.tol, MODEST), method.max_iter, Trace())[0].weights
     elif start is not None and easier is None:
         weights = _lower(energy, weights, constant)
     if learner is not None:
@@ -338,10 +336,9 @@ def _check_domain(noise: Noise, design: Design) -> None:
 def _lower(energy: Energy, weights: WeightBlock, constant: WeightBlock) -> WeightBlock:
     """Weights of an earlier fit, (p + 1, K); for problems where the ``constant`` scores have less energy, those.
 
-    If the scores of an earlier fit are far too large the loss has no curvature at them, and no step leads on.
+    Where scores are far too large for the model the loss has no curvature, and no step leads on.
     """
-    zero = np.zeros(weights.shape[1])
-    first, second = (energy.value(w, *energy.moments.scores(w), zero) for w in (weights, constant))
+    first, second = (energy.value(w, *energy.moments.scores(w), np.zeros(w.shape[1])) for w in (weights, constant))
     return np.where(first <= second, weights, constant)
 
 
