@@ -80,8 +80,8 @@ def assert_normal(draws):
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_every_sampler_recovers_the_prior(structure, method, unbiased):
     rates, shapes = STRUCTURES[structure]
-    # Unbiased rates near 1 give scores a spread of 1e8, against which 1e-6 is not small: where masks are averaged over,
-    # more intercepts, whose prior is flat, then have half of the likelihood.
+    # Unbiased rates near 1 give scores a spread of 1e8, where C = 1e-6 is not small: beside it more values
+    # of the intercept, whose prior is flat, fit half as well as the best, so that averaged masks favour high rates.
     C = 1e-6 if isinstance(method, bd.Gibbs) else 1e-60
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # NumPyro's own code promotes
         drawn = last_draws(rates, method, tune_of(method, unbiased), bd.Dropout(unbiased=unbiased), C)

@@ -19,7 +19,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
-    "fitting": (43, 5254, 12),
+    "fitting": (43, 5255, 12),
     "posterior": (48, 5420, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3055, 4),
     "designs": (20, 2192, 1),

@@ -68,6 +68,8 @@ class SoftmaxRules:
         Largest relative residual of a step without and with noise, far from the optimum.
     aim : float
         Share of the goal that the last step aims at.
+    gain : float
+        A step that gains less than this share of its slope (a perfect model gains half) is halved.
     shortest : float
         Minimum length of a step.
     """
@@ -77,6 +79,7 @@ class SoftmaxRules:
     residual: float = 0.1
     noisy_residual: float = 0.3
     aim: float = 0.25
+    gain: float = 1e-4
     shortest: float = 1e-10
 
 
@@ -148,7 +151,7 @@ def _descend(energy: SoftmaxEnergy, state: SoftmaxState, model: SoftmaxState, go
     while length > RULES.shortest and slope < 0:
         weights = state.weights + length * direction
         reached, derivatives = energy.begin(weights)
-        if reached <= value + 1e-4 * length * slope + slack:
+        if reached <= value + RULES.gain * length * slope + slack:
             evaluated = derivatives()
             seen = remember(model.pairs, length * direction, evaluated[0] - gradient) if energy.noisy else ()
             # Estimate the suboptimality as four times half the decrement.
