@@ -63,6 +63,8 @@ def test_tables_and_paragraphs_are_told_apart():
 def test_a_benchmark_is_run_and_kept(tmp_path, monkeypatch, capsys):
     (tmp_path / "benchmarks").mkdir()
     source = f"import sys\nprint({OUTPUT!r})\nsys.exit('wrong' in sys.argv)\n"
+    # Without it, a `benchmarks` on PYTHONPATH is found before this folder.
+    (tmp_path / "benchmarks" / "__init__.py").touch()
     (tmp_path / "benchmarks" / "fake.py").write_text(source, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(record, "FOLDER", tmp_path / "results")
