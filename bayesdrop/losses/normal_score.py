@@ -65,9 +65,10 @@ def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight:
     point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(RULES.nodes))
     z, level = xp.broadcast_to(point, (RULES.nodes, *mean.shape)), xp.zeros_like(mean)
     if not loss.binary:
+        mode, precision = _mode(loss, y, mean, var, weight)
         # The slopes below are derivatives at constant nodes.
-        mode, precision = (_constant(part) for part in _mode(loss, y, mean, var, weight))
-        z, level = (mode / spread)[None] + point / xp.sqrt(precision)[None], 0.5 * xp.log(precision)
+        z = _constant((mode / spread)[None] + point / xp.sqrt(precision)[None])
+        level = _constant(0.5 * xp.log(precision))
     y, weight = xp.broadcast_to(y, z.shape), xp.broadcast_to(weight, z.shape)
     value, slope = loss.plain_value_and_slope(y, mean[None] + spread[None] * z)
     costs, slope = weight * value + 0.5 * (z * z - point * point), weight * slope

@@ -252,6 +252,8 @@ def read_prior_rows(
     if len(np.shape(X)) != 2:
         raise ValueError(f"X: expected a matrix (n, p), got shape {np.shape(X)}; give a single row as X[None, :].")
     n, p = np.shape(X)
+    if n == 0:
+        raise ValueError("X: expected at least one row, got none.")
     names = default_names(p) if columns is None else check_names(columns, p)
     weight = np.ones(n)
     if sample_weight is not None:

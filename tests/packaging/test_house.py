@@ -20,14 +20,14 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
     "fitting": (43, 5255, 12),
-    "posterior": (48, 5420, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "posterior": (48, 5422, 7),  # projections; weights of the draws without a row; refusals of rows, responses by name
     "hmc": (24, 3055, 4),
     "designs": (20, 2192, 1),
     "data": (25, 3279, 6),  # a formula is data for an interpreter, so that a file runs nothing
     "gibbs": (25, 3561, 14),  # indicators beside dropped entries
     "sampling": (15, 1167, 6),
     "latent": (13, 925, 2),
-    "losses": (14, 1426, 3),
+    "losses": (14, 1427, 3),
     ".": (14, 1240, 5),
     "estimators": (10, 1141, 1),
     "effects": (15, 1519, 0),  # statements, read and answered; functions that compare; names of events; baselines

@@ -187,3 +187,5 @@ def test_pairs_of_counts_weigh_their_rows_by_trials(weights):
         bd.prior_draws(stated, ones, 0 * pairs)
     with pytest.raises(ValueError, match="y: expected 30 values"):
         bd.prior_draws(stated, ones, pairs[:5])
+    with pytest.raises(ValueError, match="X: expected at least one row"):
+        bd.prior_draws(stated, ones[:0], intercept_scale=1.0)
