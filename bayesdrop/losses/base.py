@@ -73,8 +73,8 @@ class Rules:
     nodes, function_nodes : int
         Gauss-Hermite nodes of the cost of a row, and of a loss that is a user's function.
     reach, bisections, newton, step : float, int, int, float
-        Maximum distance of the mode of a row from its mean score, numbers of steps of two methods that find it, and
-        the difference, in standard deviations of the score, from which a curvature is computed.
+        Maximum distance of the mode of a row from its mean score if scores are logarithms, numbers of steps of two
+        methods that find it, and the difference, in standard deviations, from which a curvature is computed.
     fewest, batch : int
         Minimum and maximum number of rows in a call of a compiled function; rows are padded to a power of two.
     intervals : int
@@ -96,8 +96,8 @@ class Rules:
 
     nodes: int = 15
     function_nodes: int = 32
-    reach: float = 30.0
-    bisections: int = 6
+    reach: float = 1000.0
+    bisections: int = 10
     newton: int = 2
     step: float = 0.1
     fewest: int = 256

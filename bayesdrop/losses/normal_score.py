@@ -52,9 +52,9 @@ def row_cost(loss: Scored, y: Responses, mean: Scores, var: Scores, loss_weight:
 def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
     """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C``, see :func:`row_cost`.
 
-    They are nodes of ``N(m, v)`` for two classes. A large count, or another number, may say more about its score than
-    the noise leaves open, so that nodes about ``m`` would miss it: there they are nodes of a normal approximation of
-    ``exp{−C loss(y, s)} N(s; m, v)``, which takes part of the exponent into their weights.
+    A row of a large ``C``, or of a large count, may say more about its score than the noise leaves open: nodes of
+    ``N(m, v)`` would miss it. The nodes are those of a normal approximation of ``exp{−C loss(y, s)} N(s; m, v)``, which
+    takes part of the exponent into their weights. The error is below 1e-5 if ``v`` is 1 at most, .01 at 10, .1 at 100.
     """
     xp = mean.__array_namespace__()
     y, weight = xp.broadcast_to(y, mean.shape), xp.broadcast_to(weight, mean.shape)
@@ -63,12 +63,10 @@ def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight:
     spread = xp.sqrt(var)
     shape = (RULES.nodes,) + (1,) * mean.ndim
     point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(RULES.nodes))
-    z, level = xp.broadcast_to(point, (RULES.nodes, *mean.shape)), xp.zeros_like(mean)
-    if not loss.binary:
-        mode, precision = _mode(loss, y, mean, var, weight)
-        # The slopes below are derivatives at constant nodes.
-        z = _constant((mode / spread)[None] + point / xp.sqrt(precision)[None])
-        level = _constant(0.5 * xp.log(precision))
+    mode, precision = _mode(loss, y, mean, var, weight)
+    # The slopes below are derivatives at constant nodes.
+    z = _constant((mode / spread)[None] + point / xp.sqrt(precision)[None])
+    level = _constant(0.5 * xp.log(precision))
     y, weight = xp.broadcast_to(y, z.shape), xp.broadcast_to(weight, z.shape)
     value, slope = loss.plain_value_and_slope(y, mean[None] + spread[None] * z)
     costs, slope = weight * value + 0.5 * (z * z - point * point), weight * slope
@@ -84,28 +82,32 @@ def _mode(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Scores)
     """Distance from ``m`` of the mode of ``exp{−C loss(y, s)} N(s; m, v)``, and its curvature there times ``v``.
 
     It solves ``s − m = −vC loss'(y, s)``. As the slope of a convex loss increases, it lies between ``m`` and
-    ``m − vC loss'(y, m)``.
+    ``m − vC loss'(y, m)``. That may be thousands of ``√v`` away: the interval is halved in ``log(1 + |s − m|/√v)``.
     """
     xp = mean.__array_namespace__()
+    zero, spread = xp.zeros_like(mean), xp.sqrt(var)
+    far = -var * weight * loss.plain_value_and_slope(y, mean)[1]
+    side = xp.where(far < 0, zero - 1, zero + 1)
 
-    def slope_at(change: Scores) -> Scores:
-        return weight * loss.plain_value_and_slope(y, mean + change)[1]
+    def slope_at(distance: Scores) -> Scores:
+        return side * weight * loss.plain_value_and_slope(y, mean + side * distance)[1]
 
-    near, far = xp.zeros_like(mean), -var * slope_at(xp.zeros_like(mean))
+    def middle_of(near: Scores, far: Scores) -> Scores:
+        return xp.sqrt(near + spread) * xp.sqrt(far + spread) - spread
+
+    near, far = zero, xp.abs(far)
     if loss.ratio:  # scores are logarithms, and exponentials have slopes of any size
-        far = xp.clip(far, -RULES.reach, RULES.reach)
-    step = RULES.step * xp.sqrt(var)
-    step = xp.where(far < 0, -step, step)
+        far = xp.minimum(far, zero + RULES.reach)
     for _ in range(RULES.bisections):
-        middle = 0.5 * (near + far)
-        is_beyond = (var * slope_at(middle) + middle) * far > 0
+        middle = middle_of(near, far)
+        is_beyond = var * slope_at(middle) + middle > 0
         near, far = xp.where(is_beyond, near, middle), xp.where(is_beyond, middle, far)
-    mode, precision = 0.5 * (near + far), xp.ones_like(mean)
+    mode, precision = middle_of(near, far), zero + 1
     for _ in range(RULES.newton):
-        slope = slope_at(mode)
-        precision = 1 + var * xp.maximum((slope_at(mode + step) - slope) / step, xp.zeros_like(slope))
-        mode = mode - (var * slope + mode) / precision
-    return mode, precision
+        slope, step = slope_at(mode), RULES.step * spread / xp.sqrt(precision)
+        precision = 1 + var * xp.maximum((slope_at(mode + step) - slope) / step, zero)
+        mode = xp.clip(mode - (var * slope + mode) / precision, near, far)
+    return side * mode, precision
 
 
 def _constant(part: Scores) -> Scores:

@@ -48,7 +48,10 @@ def operands_of(X, y, power, storage=np.asarray):
 @pytest.mark.default_cases("asarray")
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 def test_density_is_the_program(storage):
-    """Differences between points, to 1e-10 of the largest energy; a row of zeros, and rows of several weights."""
+    """Differences between points, to 1e-10 of the largest energy; a row of zeros, and rows of several weights.
+
+    The program has 100 nodes about the mean of a score for the 15 about its mode.
+    """
     X, y, power = problem()
     density = LatentDensity(bd.Logistic(), bd.Dropout(), K, P, True, P)
     operands = operands_of(X, y, power, storage)
@@ -58,7 +61,7 @@ def test_density_is_the_program(storage):
     energy = np.asarray(jnp.sum(found.cost, axis=1) - found.prior)
     times = np.rint(power / C).astype(int)
     repeated = jnp.asarray(np.repeat(X, times, axis=0)), np.repeat(y, times) > 0
-    arguments = (*repeated, K, C, jnp.asarray(A), jnp.asarray(B), 2.0)
+    arguments = (*repeated, K, C, jnp.asarray(A), jnp.asarray(B), 2.0, 100)
     names = {"hidden": "hidden_weight", "shift": "hidden_intercept", "output": "output_weight"}
 
     def log_joint(point):

@@ -27,7 +27,7 @@ ROOMS = {
     "gibbs": (25, 3561, 14),  # indicators beside dropped entries
     "sampling": (15, 1167, 6),
     "latent": (13, 925, 2),
-    "losses": (14, 1427, 3),
+    "losses": (14, 1428, 3),  # one cost of a noised score for all smooth losses, about the mode of its row
     ".": (14, 1240, 5),
     "estimators": (10, 1141, 1),
     "effects": (15, 1519, 0),  # statements, read and answered; functions that compare; names of events; baselines

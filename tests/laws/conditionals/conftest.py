@@ -108,12 +108,12 @@ def thorough():
 def same():
     """``same(a, b, *terms)``: equal to the law's accuracy, relative to 1 and to the largest of all that is given."""
 
-    def check(actual, expected, *terms):
+    def check(actual, expected, *terms, accuracy=LAW):
         actual, expected = np.asarray(actual), np.asarray(expected)
         size = np.max([1.0, *(np.max(np.abs(np.asarray(term))) for term in (actual, expected, *terms))])
         assert np.all(np.isfinite(actual))
         assert np.all(np.isfinite(expected))
         worst = np.max(np.abs(actual - expected))
-        assert worst <= LAW * size, f"differ by {worst:.3g} where the terms are of size {size:.3g}"
+        assert worst <= accuracy * size, f"differ by {worst:.3g} where the terms are of size {size:.3g}"
 
     return check
