@@ -134,11 +134,14 @@ def test_trajectory_keeps_volume(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rates", "logistic", "dropout"])
 def test_energy_error_is_of_second_order(name):
-    """Half the angle and twice the steps divide the error of the total energy by four, up to terms of fourth order."""
+    """Half the angle and twice the steps divide the error of the total energy by four, up to terms of fourth order.
+
+    With rates the slopes are those of 15 constant nodes, which leave an error of .001 at any angle.
+    """
     errors = []
     with jax.enable_x64(True):
         _, _, state, momentum, move = moving(name, 200)
-        for n_leapfrog_steps in (20, 40):
+        for n_leapfrog_steps in (5, 10):
             _, r, evaluation = move(state, momentum, jnp.asarray(1.0 / n_leapfrog_steps), jnp.int32(n_leapfrog_steps))
             errors.append(total(evaluation, r) - total(state.evaluation, momentum))
     rms = [np.sqrt(np.mean(error**2)) for error in errors]
