@@ -42,6 +42,8 @@ PUBLISHED = {
 }
 
 _COMMON = {"corrupted_inputs": True, "tol": 1e-3}
+_JOINT = partial(bd.DropoutLogisticRegression, multiclass="softmax")
+_LOGISTIC, _SVC = partial(bd.DropoutLogisticRegression, multiclass="one_vs_rest"), bd.DropoutSVC
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,13 @@ def _beta(kind: Any, rate: float, strength: float, C: float) -> Any:
 
 
 def _softmax(rate: float, C: float, **more: Any) -> Any:
-    return bd.DropoutLogisticRegression(rate, C=C, multiclass="softmax", **more, **_COMMON)
+    return _JOINT(rate, C=C, **more, **_COMMON)
 
 
 def _copies(rate: float, C: float) -> Any:
-    softmax = bd.DropoutLogisticRegression(0.0, C=C, multiclass="softmax", tol=1e-4)
-    return bd.baselines.ExplicitCorruption(softmax, rate, copies=32, random_state=0, corrupted_inputs=True)
+    return bd.baselines.ExplicitCorruption(
+        _JOINT(0.0, C=C, tol=1e-4), rate, copies=32, random_state=0, corrupted_inputs=True
+    )
 
 
 def _hidden(rate: float, C: float) -> Any:
@@ -120,7 +123,6 @@ def _wide_normal(q: float) -> list[dict[str, Any]]:
     return [{"rate": rate, "C": C} for rate in (_rates(q) if q != 0.5 else (q,)) for C in Cs]
 
 
-_LOGISTIC, _SVC = bd.DropoutLogisticRegression, bd.DropoutSVC
 _ONE = _by_rate((0.1, 1.0, 10.0), lambda _: TUNED)
 
 METHODS: dict[str, Method] = {
@@ -129,6 +131,8 @@ METHODS: dict[str, Method] = {
     "softmax, 32 explicit copies": Method(
         _copies, _by_rate((3.0, 10.0), lambda q: (q,)), storage=sparse.csr_array, deleted=(0.9,)
     ),
+    "softmax, learnt, flat": Method(partial(_flat, _JOINT), _by_C, by_rate=False),
+    "softmax, learnt, Beta": Method(partial(_beta, _JOINT), _by_strength, by_rate=False),
     "logistic, fixed": Method(partial(_fixed, _LOGISTIC), _ONE, by_rate=False),
     "logistic, learnt, flat": Method(partial(_flat, _LOGISTIC), _by_C, by_rate=False),
     "logistic, learnt, Beta": Method(partial(_beta, _LOGISTIC), _by_strength, by_rate=False),
