@@ -67,7 +67,7 @@ def draw(results: Results, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].invert_yaxis()
     figure.supxlabel(
-        f"log loss less that of {REFERENCE}: nats a row, with two standard errors; arrows lie beyond the axis",
+        f"log loss minus that of {REFERENCE}: nats a row, with two standard errors; arrows lie beyond the axis",
         fontsize=9,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
