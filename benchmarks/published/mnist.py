@@ -3,10 +3,10 @@
 The training images are whole; in each test image every pixel is deleted with probability q, six values of it. Settings
 are chosen for each q on images of the training set: fitted to 10,000, scored with deletions on another 10,000. With
 them the model is fitted to all 60,000 images and tested on five deletions of the 10,000 test images. One-vs-rest models
-choose their rate freely, for the best one lies far below a large deletion rate. They have no intercept: deletion
-shrinks the scores and not the intercepts, which would then decide between the classes. The marginalised baseline and
-the hidden layer are fitted to the first 10,000 only, for time. Explicit copies are cheap where they have few pixels
-left, and are fitted there only.
+and learnt rates have the same settings to choose from at every deletion rate, for the best rate lies far below a large
+one of deletion. They have no intercept: deletion shrinks the scores and not the intercepts, which would then decide
+between the classes. The marginalised baseline and the hidden layer are fitted to the first 10,000 only, for time.
+Explicit copies are cheap where they have few pixels left, and are fitted there only.
 """
 
 from __future__ import annotations
