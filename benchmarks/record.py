@@ -26,6 +26,7 @@ from typing import Any
 import psutil
 
 from benchmarks.figures import rooms_of, stem
+from benchmarks.published.cells import THREADS
 
 __all__ = ["FOLDER", "facts", "main", "parse", "read", "write"]
 
@@ -109,7 +110,10 @@ def read(name: str, folder: Path | None = None) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a benchmark in a process of its own, show its output, and keep it."""
+    """Run a benchmark in a process of its own, show its output, and keep it.
+
+    A time is that of a process with all cores. Variables that bound threads, as for tests, are not handed on.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.record", description=__doc__.splitlines()[0])
     parser.add_argument("name", help="module of benchmarks/")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the benchmark takes")
@@ -117,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     call = ["-m", f"benchmarks.{parsed.name}", *parsed.arguments]
     made = facts(" ".join(["python", *call]))
     output = ""
-    with subprocess.Popen([sys.executable, *call], stdout=subprocess.PIPE, text=True) as process:
+    unbounded = {name: value for name, value in os.environ.items() if name not in THREADS}
+    with subprocess.Popen([sys.executable, *call], env=unbounded, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             output += line

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Cell", "complete", "elapsed", "markdown", "mean_and_error", "stored"]
+__all__ = ["THREADS", "Cell", "complete", "elapsed", "markdown", "mean_and_error", "stored"]
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def _run_named(module: str, key: str) -> dict[str, Any]:
 @contextmanager
 def _single_threaded() -> Iterator[None]:
     """Processes that start within have one thread each for products of matrices."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
         yield
     finally:
